@@ -1,0 +1,2 @@
+//! Wire formats, nothing else.
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! Headgate, a polled-mode storage gateway.
