@@ -1,1 +1,3 @@
 //! Headgate, a polled-mode storage gateway.
+
+pub mod limits;
