@@ -1,3 +1,4 @@
 //! Headgate, a polled-mode storage gateway.
 
 pub mod limits;
+pub mod topology;
