@@ -1,0 +1,195 @@
+//! What clients say and what they are told: ONC RPC, and the programs that it carries.
+//!
+//! A transport hands each record to [`rpc::Service::serve`] and sends what comes back. The service decodes the header of the
+//! call, finds the [`Program`], and lets it answer a [`Request`] with an [`Outcome`]. Nothing here knows a socket; nothing here
+//! knows the kernel's files.
+//!
+//! Payload is never copied: the data of a WRITE is the tail of the very [`Payload`] that the transport received
+//! ([`Request::take_data`]), the data of a READ is the buffer that the store filled ([`Reply::data`]).
+
+pub mod drc;
+pub mod nfs;
+pub mod rpc;
+
+mod reply;
+mod request;
+
+pub use reply::{REPLY_HEADROOM, Reply, ReplyHead};
+pub use request::{Note, Request};
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+
+pub use headgate_proto::rpc::AuthStat;
+
+use crate::engine::CoreId;
+use crate::limits;
+use crate::memory::Payload;
+
+/// How a call came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TransportKind {
+    /// A TCP connection.
+    Tcp,
+    /// A datagram.
+    Udp,
+    /// An RDMA connection (RFC 8166).
+    Rdma,
+}
+
+/// The programs that a listener serves. Others are answered PROG_UNAVAIL there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProgramSet(u8);
+
+impl ProgramSet {
+    /// None at all.
+    pub const NONE: ProgramSet = ProgramSet(0);
+    /// The port mapper (RFC 1833).
+    pub const PORTMAP: ProgramSet = ProgramSet(1);
+    /// NFS (RFC 1813).
+    pub const NFS: ProgramSet = ProgramSet(2);
+    /// MOUNT (RFC 1813 s5).
+    pub const MOUNT: ProgramSet = ProgramSet(4);
+    /// The lock manager (RFC 1813 s6).
+    pub const NLM: ProgramSet = ProgramSet(8);
+    /// The status monitor (X/Open C702).
+    pub const NSM: ProgramSet = ProgramSet(16);
+    /// Everything but the port mapper: what the one port of the gateway serves.
+    pub const FILES: ProgramSet = Self::NFS.with(Self::MOUNT).with(Self::NLM).with(Self::NSM);
+
+    /// The programs of both sets.
+    pub const fn with(self, other: ProgramSet) -> ProgramSet {
+        ProgramSet(self.0 | other.0)
+    }
+
+    /// Whether all programs of `other` are in the set.
+    pub const fn contains(self, other: ProgramSet) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// A set of cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoreSet([u64; limits::CORES / 64]);
+
+impl CoreSet {
+    /// The empty set.
+    pub const EMPTY: CoreSet = CoreSet([0; limits::CORES / 64]);
+
+    /// Adds a core; one beyond [`limits::CORES`] cannot exist and is ignored.
+    pub fn insert(&mut self, core: CoreId) {
+        let index = usize::from(core.0);
+        if let Some(word) = self.0.get_mut(index / 64) {
+            *word |= 1 << (index % 64);
+        }
+    }
+
+    /// Takes a core out.
+    pub fn remove(&mut self, core: CoreId) {
+        let index = usize::from(core.0);
+        if let Some(word) = self.0.get_mut(index / 64) {
+            *word &= !(1 << (index % 64));
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    /// The cores in rising order.
+    pub fn iter(&self) -> impl Iterator<Item = CoreId> {
+        let words = self.0;
+        (0..limits::CORES)
+            .filter(move |index| words[index / 64] >> (index % 64) & 1 == 1)
+            .map(|index| CoreId(index as u16))
+    }
+}
+
+/// What a program may know of the connection (or the datagram) that a call came by.
+#[derive(Debug)]
+pub struct ConnInfo {
+    /// Unique within this run of the process.
+    pub id: u64,
+    /// The client's address. Its IP is the client's identity for export rules and for the duplicate request cache.
+    pub peer: SocketAddr,
+    /// The address that the client reached.
+    pub local: SocketAddr,
+    /// How.
+    pub transport: TransportKind,
+    /// What is served there.
+    pub programs: ProgramSet,
+    /// Other cores on which this client's address had connections lately: a retransmission may have been executed there. Empty for
+    /// a client's first connections, so that the ordinary case asks nobody.
+    pub prior_cores: CoreSet,
+    /// Set when a call of this connection was lost without an answer (a bug or a panic): the transport closes the connection, so that
+    /// the client retransmits instead of waiting for ever.
+    pub broken: Cell<bool>,
+}
+
+impl ConnInfo {
+    /// A connection on which nothing has happened.
+    pub fn new(
+        id: u64,
+        peer: SocketAddr,
+        local: SocketAddr,
+        transport: TransportKind,
+        programs: ProgramSet,
+    ) -> Self {
+        Self { id, peer, local, transport, programs, prior_cores: CoreSet::EMPTY, broken: Cell::new(false) }
+    }
+}
+
+/// How a program answers a call that was decoded as far as its header.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Executed, with results (an error of the program itself is a result too).
+    Success(Reply),
+    /// The arguments could not be decoded, or bytes follow them (RFC 5531 s9).
+    GarbageArgs,
+    /// The program's version has no such procedure (RFC 5531 s9).
+    ProcUnavail,
+    /// Such as no memory (RFC 5531 s9).
+    SystemErr,
+    /// The credential does not do (RFC 5531 s9).
+    AuthError(AuthStat),
+    /// No answer is to be sent: the specification says so, or the answer goes elsewhere.
+    Drop,
+}
+
+/// What a transport does with a call that was served.
+#[derive(Debug)]
+pub enum Served {
+    /// Send this.
+    Reply(Reply),
+    /// Nothing is to be sent.
+    Drop,
+    /// The peer speaks something else or cannot be followed: close the connection.
+    Close,
+}
+
+/// One RPC program, on one core.
+#[allow(async_fn_in_trait, reason = "programs are per-core: their futures never cross threads")]
+pub trait Program {
+    /// Its number (RFC 5531 s8.3).
+    const NUMBER: u32;
+    /// The set that a listener must hold for the program to be served there.
+    const SET: ProgramSet;
+    /// The versions that are served; others get PROG_MISMATCH with these bounds.
+    const VERSIONS: RangeInclusive<u32>;
+
+    /// Whether executing the procedure twice differs from executing it once: then its reply is remembered ([`drc`]).
+    fn is_remembered(version: u32, procedure: u32) -> bool {
+        let _ = (version, procedure);
+        false
+    }
+
+    /// Executes a call.
+    async fn serve(&self, request: &mut Request<'_>) -> Outcome;
+}
+
+/// The whole of a payload's bytes.
+pub(crate) fn payload_len(payload: &Payload) -> usize {
+    payload.iter().map(|segment| segment.len()).sum()
+}
