@@ -1,4 +1,5 @@
 //! Headgate, a polled-mode storage gateway.
 
 pub mod limits;
+pub mod observe;
 pub mod topology;
