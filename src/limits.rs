@@ -189,6 +189,13 @@ pub const DRC_REPLY_BYTES: usize = 512;
 /// What identifies a call beside its xid: so many leading bytes of its arguments enter the digest.
 pub const DRC_DIGEST_BYTES: usize = 256;
 
+/// Calls that are younger than this are spared while remembered WRITEs can give way instead: a client with the usual time-out of
+/// 60 seconds has repeated its call by then. The kernel's server keeps its entries as long.
+pub const DRC_FLOOR: Duration = Duration::from_secs(120);
+
+/// An older answer is not given any more: by then the xid may have come round.
+pub const DRC_AGE: Duration = Duration::from_secs(600);
+
 // ---------------------------------------------------------------------------------------------------------
 // Cores, slab and store
 // ---------------------------------------------------------------------------------------------------------
@@ -362,6 +369,7 @@ const _: () = assert!(
     "a small call holds the longest NLM LOCK"
 );
 const _: () = assert!(DRC_REPLY_BYTES <= REPLY_HEAD_BYTES);
+const _: () = assert!(DRC_FLOOR.as_millis() < DRC_AGE.as_millis());
 const _: () = assert!(DIRECTORY_BYTES.max <= READ_BYTES.max);
 const _: () =
     assert!(READDIR_REPLY_BYTES as u64 >= DIRECTORY_BYTES.default, "the advertised size is answered in full");
