@@ -2,4 +2,5 @@
 
 pub mod limits;
 pub mod observe;
+pub mod session;
 pub mod topology;
