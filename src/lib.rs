@@ -1,6 +1,7 @@
 //! Headgate, a polled-mode storage gateway.
 
 pub mod limits;
+pub mod memory;
 pub mod observe;
 pub mod session;
 pub mod topology;
