@@ -1,7 +1,7 @@
 //! Credentials and verifiers (RFC 5531 s8.2, s10, appendix A).
 
 use super::MAX_AUTH_BYTES;
-use crate::xdr::{Decode, Encode, Error, Full, Reader, Result, Writer, decode_all, opaque_len, xdr_enum};
+use crate::xdr::{Decode, Encode, Full, Reader, Result, Words, Writer, decode_all, opaque_len, xdr_enum};
 
 /// The authentication flavors that this project knows (RFC 5531 s8.2 and the IANA registry).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,7 +92,7 @@ impl OpaqueAuth<'_> {
 }
 
 impl<'a> Decode<'a> for OpaqueAuth<'a> {
-    /// [`Error::TooLong`] for a body of more than 400 bytes.
+    /// [`Error::TooLong`](crate::xdr::Error::TooLong) for a body of more than 400 bytes.
     fn decode(r: &mut Reader<'a>) -> Result<Self> {
         Ok(OpaqueAuth { flavor: AuthFlavor(r.u32()?), body: r.opaque(MAX_AUTH_BYTES)? })
     }
@@ -109,75 +109,7 @@ impl Encode for OpaqueAuth<'_> {
 }
 
 /// Up to 16 supplementary groups, kept inline (RFC 5531 appendix A).
-#[derive(Clone, Copy)]
-pub struct Gids {
-    len: u8,
-    gids: [u32; Gids::MAX],
-}
-
-impl Gids {
-    /// The most groups that AUTH_SYS can carry.
-    pub const MAX: usize = 16;
-
-    /// None if there are more than [`Gids::MAX`].
-    pub fn new(gids: &[u32]) -> Option<Self> {
-        let mut all = [0; Gids::MAX];
-        all.get_mut(..gids.len())?.copy_from_slice(gids);
-        Some(Gids { len: gids.len() as u8, gids: all })
-    }
-
-    /// No groups.
-    pub const fn empty() -> Self {
-        Gids { len: 0, gids: [0; Gids::MAX] }
-    }
-
-    /// The groups in the order of the credential.
-    pub fn as_slice(&self) -> &[u32] {
-        &self.gids[..self.len as usize]
-    }
-}
-
-impl core::ops::Deref for Gids {
-    type Target = [u32];
-    fn deref(&self) -> &[u32] {
-        self.as_slice()
-    }
-}
-
-impl PartialEq for Gids {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_slice() == other.as_slice()
-    }
-}
-
-impl Eq for Gids {}
-
-impl core::fmt::Debug for Gids {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.as_slice().fmt(f)
-    }
-}
-
-impl Decode<'_> for Gids {
-    fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        let len = r.u32()? as usize;
-        let mut gids = [0; Gids::MAX];
-        for gid in gids.get_mut(..len).ok_or(Error::TooLong)? {
-            *gid = r.u32()?;
-        }
-        Ok(Gids { len: len as u8, gids })
-    }
-}
-
-impl Encode for Gids {
-    fn encode(&self, w: &mut Writer<'_>) -> core::result::Result<(), Full> {
-        w.u32(self.len as u32)?;
-        self.iter().try_for_each(|&gid| w.u32(gid))
-    }
-    fn encoded_len(&self) -> usize {
-        4 + 4 * self.len as usize
-    }
-}
+pub type Gids = Words<16>;
 
 /// authsys_parms: the body of an AUTH_SYS credential (RFC 5531 appendix A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -83,7 +83,9 @@ enum State {
 /// stream.extend(b"d");
 ///
 /// let mut reader = RecordReader::new(1 << 20);
-/// let (mut input, mut record, mut records) = (&stream[..], Vec::new(), Vec::new());
+/// let mut input = &stream[..];
+/// let mut record: Vec<u8> = Vec::new();
+/// let mut records = Vec::new();
 /// loop {
 ///     match reader.feed(input).unwrap() {
 ///         Step::NeedMore => break,

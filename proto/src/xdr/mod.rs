@@ -14,6 +14,7 @@
 //! assert_eq!(r.finish(), Ok(()));
 //! ```
 
+mod inline;
 mod list;
 mod macros;
 mod reader;
@@ -21,7 +22,8 @@ mod reader;
 mod tests;
 mod writer;
 
-pub use list::{List, ListIter, U32Array, encode_list};
+pub use inline::{Bounded, Words};
+pub use list::{List, ListIter, encode_list};
 pub(crate) use macros::{xdr_enum, xdr_struct};
 pub use reader::{Reader, TrailingOpaque};
 pub use writer::{Full, Writer};

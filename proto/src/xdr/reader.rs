@@ -102,11 +102,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes the bytes of `count` words of four bytes each.
-    pub(crate) fn words(&mut self, count: u32) -> Result<&'a [u8]> {
-        self.take((count as usize).checked_mul(4).ok_or(Error::Truncated)?)
-    }
-
     /// Unsigned integer or unchecked enum (RFC 4506 s4.2).
     pub fn u32(&mut self) -> Result<u32> {
         self.array().map(|b| u32::from_be_bytes(*b))
