@@ -1,5 +1,6 @@
 //! Headgate, a polled-mode storage gateway.
 
+pub mod config;
 pub mod limits;
 pub mod memory;
 pub mod observe;

@@ -130,7 +130,7 @@ pub struct CoreMap<'a> {
 impl fmt::Display for CoreMap<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dash = |set: &CpuSet| if set.is_empty() { "-".to_owned() } else { set.to_string() };
-        write!(f, "{:>4}  {:>4}  {:>4}  {:<10}  {:<10}  {}", "core", "cpu", "node", "siblings", "l2", "l3")?;
+        write!(f, "{:>4}  {:>4}  {:>4}  {:<10}  {:<10}  l3", "core", "cpu", "node", "siblings", "l2")?;
         for (core, &id) in self.cpus.iter().enumerate() {
             let Some(cpu) = self.topology.cpu(id) else { continue };
             let node = cpu.node.map_or("-".to_owned(), |node| node.to_string());
