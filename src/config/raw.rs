@@ -200,7 +200,7 @@ impl<'de> Deserialize<'de> for RawCores {
 /// The two forms of the section `cores`.
 #[derive(Debug)]
 enum CoresForm {
-    Section(RawCoresMap),
+    Section(Box<RawCoresMap>),
     Cpus(OneOrMany),
 }
 
@@ -216,7 +216,8 @@ impl<'de> Deserialize<'de> for CoresForm {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<CoresForm, A::Error> {
-                RawCoresMap::deserialize(MapAccessDeserializer::new(map)).map(CoresForm::Section)
+                RawCoresMap::deserialize(MapAccessDeserializer::new(map))
+                    .map(|map| CoresForm::Section(Box::new(map)))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<CoresForm, A::Error> {

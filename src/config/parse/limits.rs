@@ -119,7 +119,7 @@ fn slab(reader: &mut Reader, raw: Option<&Spanned<Vec<Spanned<RawClass>>>>) -> V
     let mut classes: Vec<SlabClass> = classes.into_iter().map(|(class, _)| class).collect();
     classes.sort_by_key(|class| class.capacity_bytes);
     let total: u64 = classes.iter().map(|class| class.capacity_bytes as u64 * class.count as u64).sum();
-    if total < bounds::SLAB_BYTES.min || total > bounds::SLAB_BYTES.max {
+    if !(bounds::SLAB_BYTES.min..=bounds::SLAB_BYTES.max).contains(&total) {
         let message = format!("limits.slab: the classes add up to {} per core", format_size(total));
         let (min, max) = (format_size(bounds::SLAB_BYTES.min), format_size(bounds::SLAB_BYTES.max));
         reader.note(Problem::new(whole, message).help(format!("allowed: {min} to {max} per core")));
