@@ -1,6 +1,7 @@
 //! Headgate, a polled-mode storage gateway.
 
 pub mod config;
+pub mod control;
 pub mod limits;
 pub mod memory;
 pub mod observe;

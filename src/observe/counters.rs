@@ -13,12 +13,14 @@ use super::events::{Event, Gauge};
 use super::ops::Op;
 use super::outcome::Outcome;
 use super::snapshot::{CoreLabel, CoreSnapshot, ExportSnapshot, OpSnapshot};
+use crate::memory::Slab;
 
 /// The shortest latency that is told apart, in nanoseconds.
 const LATENCY_LOW_NS: u64 = 128;
 /// The longest latency that is told apart, in nanoseconds: a minute; longer ones count as this.
 pub(super) const LATENCY_HIGH_NS: u64 = 60_000_000_000;
-/// Two digits tell latencies apart to 1 %. Three would take seven times the memory (see [`bytes_per_core`]).
+/// Two digits tell latencies apart to 1 %, or to 128 ns. Three would take seven times the memory (see
+/// [`bytes_per_core`]).
 const LATENCY_DIGITS: u8 = 2;
 
 struct OpCells {
@@ -29,12 +31,14 @@ struct OpCells {
 }
 
 impl OpCells {
-    const NEW: OpCells = OpCells {
-        outcomes: [const { Cell::new(0) }; Outcome::COUNT],
-        bytes_in: Cell::new(0),
-        bytes_out: Cell::new(0),
-        latency_ns: Cell::new(0),
-    };
+    const fn new() -> OpCells {
+        OpCells {
+            outcomes: [const { Cell::new(0) }; Outcome::COUNT],
+            bytes_in: Cell::new(0),
+            bytes_out: Cell::new(0),
+            latency_ns: Cell::new(0),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -57,7 +61,7 @@ thread_local! {
     // Constant and without destructors: reaching them costs no check of a state.
     static EVENTS: [Cell<u64>; Event::COUNT] = const { [const { Cell::new(0) }; Event::COUNT] };
     static GAUGES: [Cell<i64>; Gauge::COUNT] = const { [const { Cell::new(0) }; Gauge::COUNT] };
-    static OPS: [OpCells; Op::COUNT] = const { [const { OpCells::NEW }; Op::COUNT] };
+    static OPS: [OpCells; Op::COUNT] = const { [const { OpCells::new() }; Op::COUNT] };
     static INSTALLED: RefCell<Option<Box<Installed>>> = const { RefCell::new(None) };
 }
 
@@ -157,9 +161,10 @@ pub fn record_export(export: usize, outcome: Outcome, bytes_in: u64, bytes_out: 
 
 /// This core's counts as they are now. Runs on the core; copies only the histograms that have something.
 ///
-/// `engine` and `slab` are empty: whoever knows them adds them.
+/// `slab` is the thread's own; `engine` is empty: whoever knows it adds it.
 pub fn snapshot() -> CoreSnapshot {
     let mut snapshot = CoreSnapshot::empty(CoreLabel::default());
+    snapshot.slab = Slab::try_current().map(|slab| slab.counters());
     EVENTS.with(|events| {
         for (value, cell) in snapshot.events.iter_mut().zip(events) {
             *value = cell.get();

@@ -4,6 +4,8 @@
 //! exposition. A counter's exposed name is `headgate_<name>[_<unit>]_total`, a gauge's
 //! `headgate_<name>[_<unit>]`; every series has the label `core`, and the one label that the row gives.
 
+use crate::memory::{ClassCounters, SlabCounters};
+
 /// The unit of a family, which ends its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -196,60 +198,87 @@ declare! {
     "lock_waiters" None "Blocked lock requests" { LockWaiters }
 }
 
+/// What a core's engine counts of itself; times in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineCounters {
+    /// Turns taken.
+    pub turns: u64,
+    /// Turns that found work.
+    pub busy_turns: u64,
+    /// Time in turns that found work.
+    pub busy_ns: u64,
+    /// Time in turns that found none.
+    pub spin_ns: u64,
+    /// Time asleep.
+    pub sleep_ns: u64,
+    /// Times that the core went to sleep.
+    pub sleeps: u64,
+    /// System calls to the ring.
+    pub enters: u64,
+    /// Operations given to the ring.
+    pub submitted: u64,
+    /// Completions taken from the ring.
+    pub completed: u64,
+    /// Polls of tasks.
+    pub polls: u64,
+    /// Messages of other cores and of helper threads that were run.
+    pub messages: u64,
+    /// Tasks that ended in a panic.
+    pub panics: u64,
+}
+
 macro_rules! sampled {
-    ($(#[$about:meta])* $struct:ident, $table:ident;
-     $( $field:ident: $kind:ident $name:literal $unit:ident $help:literal, )*) => {
+    ($(#[$about:meta])* $table:ident: $sample:ty;
+     $( $kind:ident $name:literal $unit:ident $help:literal $read:expr; )*) => {
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct $struct {
-            $( #[doc = $help] pub $field: u64, )*
-        }
-
-        impl $struct {
-            /// Adds another's counters, field by field, without wrapping.
-            pub fn merge(&mut self, other: &$struct) {
-                $( self.$field = self.$field.saturating_add(other.$field); )*
-            }
-        }
-
-        #[doc = concat!("The families of [`", stringify!($struct), "`].")]
-        pub static $table: &[Sampled<$struct>] = &[
-            $(Sampled { name: $name, unit: Unit::$unit, help: $help, kind: Kind::$kind, read: |s| s.$field },)*
+        pub static $table: &[Sampled<$sample>] = &[
+            $(Sampled { name: $name, unit: Unit::$unit, help: $help, kind: Kind::$kind, read: $read },)*
         ];
     };
 }
 
 sampled! {
-    /// What a core's engine counts of itself; times in nanoseconds.
-    EngineCounters, ENGINE_FAMILIES;
-    turns: Counter "engine_turns" None "Turns of the engine",
-    busy_ns: Counter "engine_busy" Seconds "Time in turns that found work",
-    spin_ns: Counter "engine_spin" Seconds "Time in turns that found none",
-    idle_ns: Counter "engine_idle" Seconds "Time asleep",
-    sleeps: Counter "engine_sleeps" None "Times that the core went to sleep",
-    wakes: Counter "engine_wakes" None "Times that the core was woken by an event",
-    enters: Counter "engine_ring_enters" None "System calls to the ring",
-    submitted: Counter "engine_ring_submitted" None "Entries submitted to the ring",
-    completed: Counter "engine_ring_completed" None "Completions taken from the ring",
-    messages_sent: Counter "engine_messages_sent" None "Messages sent to other cores",
-    messages_received: Counter "engine_messages_received" None "Messages received from other cores",
-    blocking_jobs: Counter "engine_blocking_jobs" None "Jobs handed to helper threads",
-    stalls: Counter "engine_stalls" None "Turns that took longer than the stall limit",
-    tasks: Gauge "engine_tasks" None "Tasks that live on the core",
+    /// What the engine counts; with the label `core`.
+    ENGINE_FAMILIES: EngineCounters;
+    Counter "engine_turns" None "Turns of the engine" |e| e.turns;
+    Counter "engine_busy_turns" None "Turns of the engine that found work" |e| e.busy_turns;
+    Counter "engine_busy" Seconds "Time in turns that found work" |e| e.busy_ns;
+    Counter "engine_spin" Seconds "Time in turns that found none" |e| e.spin_ns;
+    Counter "engine_sleep" Seconds "Time asleep" |e| e.sleep_ns;
+    Counter "engine_sleeps" None "Times that the core went to sleep" |e| e.sleeps;
+    Counter "engine_ring_enters" None "System calls to the ring" |e| e.enters;
+    Counter "engine_ring_submitted" None "Operations given to the ring" |e| e.submitted;
+    Counter "engine_ring_completed" None "Completions taken from the ring" |e| e.completed;
+    Counter "engine_polls" None "Polls of tasks" |e| e.polls;
+    Counter "engine_messages" None "Messages of other cores and of helper threads that were run" |e| e.messages;
+    Counter "engine_task_panics" None "Tasks that ended in a panic" |e| e.panics;
 }
 
 sampled! {
-    /// What a core's slab counts for one size class.
-    SlabClassCounters, SLAB_FAMILIES;
-    buffers: Gauge "slab_buffers" None "Buffers of the class",
-    free: Gauge "slab_free_buffers" None "Buffers of the class that are free",
-    least_free: Gauge "slab_least_free_buffers" None "Fewest buffers of the class that were ever free",
-    allocated: Counter "slab_allocated" None "Buffers handed out",
-    freed_home: Counter "slab_freed_home" None "Buffers freed on the core that owns them",
-    freed_away: Counter "slab_freed_away" None "Buffers that came back from other cores in batches",
-    batches: Counter "slab_return_batches" None "Batches in which buffers came back from other cores",
-    strays: Counter "slab_strays" None "Buffers dropped on a thread without a slab",
-    waits: Counter "slab_waits" None "Times that a request had to wait for a buffer",
+    /// What a slab counts as a whole; with the label `core`.
+    SLAB_FAMILIES: SlabCounters;
+    Counter "slab_frees_home" None "Own buffers freed on their core" |s| s.frees_home;
+    Counter "slab_frees_away" None "Other cores' buffers freed here, each in a batch" |s| s.frees_away;
+    Counter "slab_batches_sent" None "Batches of other cores' buffers sent home" |s| s.batches_sent;
+    Counter "slab_returned" None "Own buffers that came home in batches" |s| s.returned;
+    Counter "slab_strays" None "Own buffers that came home from threads without a slab" |s| s.stray;
+    Counter "slab_frees_unbatched" None "Buffers freed away from their core and not in a batch" |s| s.frees_unbatched;
+    Counter "slab_failed" None "Allocations that found no buffer" |s| s.failed;
+    Counter "slab_too_large" None "Allocations of more than the largest class has" |s| s.too_large;
+    Counter "slab_waits" None "Times that somebody had to wait for a buffer" |s| s.waits;
+    Gauge "slab_waiters" None "Waiting for a buffer now" |s| s.waiters;
+    Gauge "slab_pending_away" None "Other cores' buffers in batches that were not sent yet" |s| s.pending_away;
+}
+
+sampled! {
+    /// What a size class of a slab counts; with the labels `core` and `class_bytes`.
+    SLAB_CLASS_FAMILIES: ClassCounters;
+    Gauge "slab_class_buffers" None "Buffers of the class" |c| c.count as u64;
+    Gauge "slab_class_in_use" None "Buffers of the class that are not free" |c| c.in_use as u64;
+    Gauge "slab_class_high_water" None "Most buffers of the class that were in use at a time" |c| c.high_water as u64;
+    Counter "slab_class_allocs" None "Buffers of the class given out" |c| c.allocs;
+    Counter "slab_class_allocs_for_smaller" None "Of these, for want of a smaller one" |c| c.allocs_for_smaller;
+    Counter "slab_class_empty_misses" None "Requests that found the class empty" |c| c.empty_misses;
 }
 
 #[cfg(test)]
@@ -273,6 +302,7 @@ mod tests {
             .chain(GAUGE_FAMILIES.iter().map(|f| f.name))
             .chain(ENGINE_FAMILIES.iter().map(|f| f.name))
             .chain(SLAB_FAMILIES.iter().map(|f| f.name))
+            .chain(SLAB_CLASS_FAMILIES.iter().map(|f| f.name))
             .collect();
         assert!(names.iter().all(|n| plain(n)));
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len(), "a family is declared twice");

@@ -11,8 +11,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit as TextUnit};
 
 use super::events::{
-    ENGINE_FAMILIES, EVENT_FAMILIES, EngineCounters, GAUGE_FAMILIES, Kind, SLAB_FAMILIES, SlabClassCounters,
-    Unit,
+    ENGINE_FAMILIES, EVENT_FAMILIES, EngineCounters, GAUGE_FAMILIES, Kind, SLAB_CLASS_FAMILIES,
+    SLAB_FAMILIES, Unit,
 };
 use super::ops::Op;
 use super::outcome::Outcome;
@@ -267,14 +267,25 @@ impl Scrape {
     }
 
     fn encode_slab(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let slabs = || self.snapshots.iter().filter_map(|s| Some((core(s), s.slab.as_ref()?)));
         for family in SLAB_FAMILIES {
             let mut metric = describe(encoder, family.name, family.unit, family.kind.into(), family.help)?;
-            for snapshot in &self.snapshots {
-                for class in &snapshot.slab {
-                    let labels =
-                        [("core", core(snapshot)), ("class_bytes", class.capacity_bytes.to_string())];
-                    let counters: &SlabClassCounters = &class.counters;
-                    encode_sampled(&mut metric, &labels, family.kind, family.unit, (family.read)(counters))?;
+            for (core, slab) in slabs() {
+                encode_sampled(
+                    &mut metric,
+                    &[("core", core)],
+                    family.kind,
+                    family.unit,
+                    (family.read)(slab),
+                )?;
+            }
+        }
+        for family in SLAB_CLASS_FAMILIES {
+            let mut metric = describe(encoder, family.name, family.unit, family.kind.into(), family.help)?;
+            for (core, slab) in slabs() {
+                for class in &slab.classes {
+                    let labels = [("core", core.clone()), ("class_bytes", class.capacity_bytes.to_string())];
+                    encode_sampled(&mut metric, &labels, family.kind, family.unit, (family.read)(class))?;
                 }
             }
         }

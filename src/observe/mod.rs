@@ -14,19 +14,20 @@ mod counters;
 mod escape;
 pub mod events;
 pub mod exposition;
+pub mod http;
 pub mod logging;
 pub mod ops;
 mod outcome;
+pub(crate) mod small_server;
 mod snapshot;
 
 pub use counters::{
     add, bytes_per_core, count, gauge_add, gauge_set, install, record_export, record_op, snapshot,
 };
 pub use escape::Escaped;
-pub use events::{EngineCounters, Event, Gauge, SlabClassCounters};
+pub use events::{EngineCounters, Event, Gauge};
 pub use ops::Op;
 pub use outcome::Outcome;
 pub use snapshot::{
-    CoreLabel, CoreSnapshot, ExportSnapshot, OpSnapshot, SlabClassSnapshot, SnapshotSource, merge_exports,
-    merge_ops,
+    CoreLabel, CoreSnapshot, ExportSnapshot, OpSnapshot, SnapshotSource, merge_exports, merge_ops,
 };

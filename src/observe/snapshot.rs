@@ -2,9 +2,10 @@
 
 use hdrhistogram::Histogram;
 
-use super::events::{EngineCounters, Event, Gauge, SlabClassCounters};
+use super::events::{EngineCounters, Event, Gauge};
 use super::ops::Op;
 use super::outcome::Outcome;
+use crate::memory::SlabCounters;
 
 /// Gives the counts of all cores; asked by the scrape and by the control socket, on their own threads.
 ///
@@ -15,6 +16,16 @@ pub trait SnapshotSource: Send {
 
     /// How many cores there are.
     fn core_count(&self) -> usize;
+
+    /// How many cores answer now; asked for by `/healthz`.
+    fn cores_answering(&self) -> usize {
+        self.snapshot_all().len()
+    }
+
+    /// Whether the gateway takes no new connections because it is about to stop.
+    fn draining(&self) -> bool {
+        false
+    }
 }
 
 /// Which core, and where it runs.
@@ -87,15 +98,6 @@ pub struct ExportSnapshot {
     pub bytes_out: u64,
 }
 
-/// One size class of a core's slab.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SlabClassSnapshot {
-    /// The capacity of the class's buffers, in bytes.
-    pub capacity_bytes: u64,
-    /// What it counted.
-    pub counters: SlabClassCounters,
-}
-
 /// Everything that one core counted.
 #[derive(Clone, Debug)]
 pub struct CoreSnapshot {
@@ -111,8 +113,8 @@ pub struct CoreSnapshot {
     pub exports: Vec<ExportSnapshot>,
     /// What the engine counted, where it was asked.
     pub engine: Option<EngineCounters>,
-    /// What the slab counted, where it was asked.
-    pub slab: Vec<SlabClassSnapshot>,
+    /// What the slab counted, where the core has one.
+    pub slab: Option<SlabCounters>,
 }
 
 impl CoreSnapshot {
@@ -125,7 +127,7 @@ impl CoreSnapshot {
             ops: vec![OpSnapshot::default(); Op::COUNT],
             exports: Vec::new(),
             engine: None,
-            slab: Vec::new(),
+            slab: None,
         }
     }
 
