@@ -98,9 +98,12 @@ def append_judge(path, n, *labels):
         sys.exit("lines missing: %r" % bad)
 
 
-def exclusive(folder, n):
-    """Tries to create n names with O_EXCL; prints how many it got."""
+def exclusive(folder, n, go):
+    """Tries to create n names with O_EXCL once the file `go` exists; prints how many it got."""
     won = 0
+    os.listdir(folder)
+    while not os.path.exists(go):
+        pass
     for i in range(int(n)):
         try:
             os.close(os.open("%s/x%d" % (folder, i), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -226,7 +229,7 @@ def sparse(path):
     """Holes read as zeros; offsets past 4 GiB are 64-bit all the way."""
     gib = 1 << 30
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
-    marks = [0, 4096 * 3 + 1, 2 * gib - 3, 2 * gib + 5, 4 * gib - 5, 4 * gib + 1, 5 * gib + 12345]
+    marks = [0, 4096 * 3 + 1, 2 * gib - 3, 2 * gib + 50000, 4 * gib - 5, 4 * gib + 50001, 5 * gib + 12345]
     for m in marks:
         os.pwrite(fd, b"mark %d" % m, m)
     os.fsync(fd)
@@ -236,7 +239,7 @@ def sparse(path):
 def sparse_judge(path):
     gib = 1 << 30
     fd = os.open(path, os.O_RDONLY)
-    marks = [0, 4096 * 3 + 1, 2 * gib - 3, 2 * gib + 5, 4 * gib - 5, 4 * gib + 1, 5 * gib + 12345]
+    marks = [0, 4096 * 3 + 1, 2 * gib - 3, 2 * gib + 50000, 4 * gib - 5, 4 * gib + 50001, 5 * gib + 12345]
     for m in marks:
         w = b"mark %d" % m
         if os.pread(fd, len(w), m) != w:

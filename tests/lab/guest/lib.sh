@@ -94,6 +94,8 @@ knfsd_start() { # in srv
   mountpoint -q /proc/fs/nfsd || mount -t nfsd n /proc/fs/nfsd
   [ -e /run/rpcbind.sock ] || rpcbind -w
   exports_knfsd >/etc/exports
+  # Debian's default looks groups up at the server; the groups of the call are what is tested here.
+  sed -i 's/^manage-gids.*//' /etc/nfs.conf
   [ ! -e $L/knfsd-was-up ] || rm -f /var/lib/nfs/etab /var/lib/nfs/rmtab
   exportfs -ra 2>/dev/null
   # Grace only after a crash: the first start has nobody to wait for.

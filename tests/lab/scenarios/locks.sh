@@ -39,7 +39,7 @@ gives "64-bit ranges conflict" busy two ex 5000000050-5000000060
 gives "and do not where they must not" ok two ex 705032704-705032804
 touch $L/go; sleep 0.5
 held $L/go ex 0-0
-p=$(pgrep -f "helper.py lock $F ex 0-0" | head -1); kill -9 "$p"; sleep 0.5
+p=$(pgrep -f "^python3 /lab/helper.py lock $F ex 0-0" | head -1); kill -9 "$p"; sleep 0.5
 gives "a killed process keeps no lock" ok two ex 0-10
 ( two wait-ex 0-10 2 >$L/w1; ) ; gives "free again" at-once cat $L/w1
 held $L/go ex 0-10

@@ -11,7 +11,7 @@ same "the same number" "$(stat -c %i f)" "$(stat -c %i g)"
 echo two >>g; gives "one content" "one two" bash -c "cat f | tr '\n' ' ' | sed 's/ $//'"
 rm f; gives "one name fewer" 1 stat -c %h g
 deny "a hard link to a folder" ln . /mnt/a/names/loop
-mkdir sub; deny "a link to an existing name" ln g sub
+mkdir sub; touch there; deny "a link to an existing name" ln g there; rm there
 check "rename to another folder" mv g sub/h
 mkdir -p p/q; deny "a folder into itself" bash -c 'mv p p/q/r'
 mkdir empty full; touch full/x
