@@ -20,7 +20,7 @@ use super::sync::{AtomicU32, Ordering, UnsafeCell, fence};
 
 /// Ids on their way from one core to one other. See the module's text for why it has no `full`.
 ///
-/// The producer writes `tail` and the slots; the owner only reads, and keeps its position (`head`) to itself.
+/// The producer writes `tail` and the slots, the owner only reads; each keeps its position to itself.
 #[repr(align(128))] // two lines: the adjacent-line prefetcher pulls pairs
 pub(super) struct ReturnRing {
     /// Ids that were pushed so far, modulo 2^32.
@@ -48,19 +48,21 @@ impl ReturnRing {
         &self.slots[position as usize & (self.slots.len() - 1)]
     }
 
-    /// Hands over `ids`: one message.
+    /// Hands over `ids`: one message. `sent` is the producer's position in this ring, 0 at first.
     ///
     /// # Safety
-    /// Only one thread at a time pushes, and each id names a buffer that this thread holds exclusively, of an owner with
+    /// Only one thread pushes, always with the same `sent`, which nobody else changes, and each id names a buffer that this thread holds exclusively, of an owner with
     /// at most as many buffers as [`ReturnRing::new`] was told.
-    pub(super) unsafe fn push(&self, ids: impl ExactSizeIterator<Item = u32>) {
-        let mut tail = self.tail.load(Ordering::Relaxed); // its own last store
+    pub(super) unsafe fn push(&self, sent: &Cell<u32>, ids: impl ExactSizeIterator<Item = u32>) {
+        // Its own position, and not a load of `tail`: that would fetch a line that the owner polls one time more.
+        let mut tail = sent.get();
         for id in ids {
             // SAFETY: the owner has read this slot's last content and will not read it again before `tail` is stored: see the
             // module's text.
             self.slot(tail).with_mut(|slot| unsafe { *slot = id });
             tail = tail.wrapping_add(1);
         }
+        sent.set(tail);
         self.tail.store(tail, Ordering::Release);
         // A sleeping owner: after this fence, either its last look at the ring saw the push, or whoever asks whether it sleeps
         // is told so. The other half is in `fence_before_sleep`.

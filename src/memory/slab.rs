@@ -268,6 +268,8 @@ struct Class {
 /// Buffers that were freed here and belong to one other core.
 struct Batch {
     len: Cell<u32>,
+    /// The position in the ring to that core.
+    sent: Cell<u32>,
     /// Whether the core is in `Unsent`.
     listed: Cell<bool>,
     ids: [Cell<u32>; BATCH],
@@ -391,6 +393,12 @@ impl Inner {
         true
     }
 
+    /// Takes back what was granted and is not wanted any more.
+    pub(super) fn decline(&self, id: BufId) {
+        self.frees_home.add(1);
+        self.take_back(id);
+    }
+
     /// Queues `node` for `class`, behind all others.
     pub(super) fn enqueue(&self, class: usize, node: &WaitNode) {
         let ticket = self.next_ticket.get();
@@ -444,7 +452,10 @@ impl Inner {
         };
         // SAFETY: the ring at this core's place is pushed to by this core only, which is on one thread only (its endpoint was used
         // up by `install`); the ids are of buffers that `free` was given for good.
-        unsafe { home.rings[usize::from(self.home.core.0)].push(batch.ids[..len].iter().map(Cell::get)) };
+        unsafe {
+            home.rings[usize::from(self.home.core.0)]
+                .push(&batch.sent, batch.ids[..len].iter().map(Cell::get))
+        };
         self.batch_sizes[len.ilog2() as usize].add(1);
         wake(home.core);
     }
@@ -518,6 +529,11 @@ impl Class {
 
 impl Batch {
     fn new() -> Self {
-        Self { len: Cell::new(0), listed: Cell::new(false), ids: std::array::from_fn(|_| Cell::new(0)) }
+        Self {
+            len: Cell::new(0),
+            sent: Cell::new(0),
+            listed: Cell::new(false),
+            ids: std::array::from_fn(|_| Cell::new(0)),
+        }
     }
 }

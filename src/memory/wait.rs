@@ -89,7 +89,7 @@ impl Drop for AllocWait {
             State::New | State::Done => {}
             State::Queued { class } => self.slab.0.dequeue(class, &self.node),
             // Not to be lost: the next who waits gets it.
-            State::Granted(id) => self.slab.0.take_back(id),
+            State::Granted(id) => self.slab.0.decline(id),
         }
     }
 }
