@@ -27,4 +27,6 @@ pub mod nlm;
 pub mod nsm;
 pub mod portmap;
 pub mod rpc;
+#[cfg(test)]
+mod testing;
 pub mod xdr;
