@@ -152,6 +152,7 @@ declare! {
         RpcSystemErr (reason = "system_err"),
     }
     "panics_caught" None "Panics caught on a core" { PanicCaught }
+    "requests_lost" None "Calls that ended without an answer: a bug, or a core that stopped" { RequestLost }
     "drc_lookups" None "Duplicate request cache: look-ups by result" {
         DrcNew (result = "new"),
         DrcReplayed (result = "replayed"),

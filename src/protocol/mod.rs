@@ -14,6 +14,7 @@ pub mod rpc;
 mod reply;
 mod request;
 
+pub use drc::Remember;
 pub use reply::{REPLY_HEADROOM, Reply, ReplyHead};
 pub use request::{Note, Request};
 
@@ -25,7 +26,7 @@ pub use headgate_proto::rpc::AuthStat;
 
 use crate::engine::CoreId;
 use crate::limits;
-use crate::memory::Payload;
+use crate::observe;
 
 /// How a call came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -146,6 +147,15 @@ impl ConnInfo {
 pub enum Outcome {
     /// Executed, with results (an error of the program itself is a result too).
     Success(Reply),
+    /// The program is not served on this listener (RFC 5531 s9).
+    ProgUnavail,
+    /// The program is not served in this version (RFC 5531 s9).
+    ProgMismatch {
+        /// The lowest version that is served.
+        low: u32,
+        /// The highest version that is served.
+        high: u32,
+    },
     /// The arguments could not be decoded, or bytes follow them (RFC 5531 s9).
     GarbageArgs,
     /// The program's version has no such procedure (RFC 5531 s9).
@@ -179,17 +189,17 @@ pub trait Program {
     /// The versions that are served; others get PROG_MISMATCH with these bounds.
     const VERSIONS: RangeInclusive<u32>;
 
-    /// Whether executing the procedure twice differs from executing it once: then its reply is remembered ([`drc`]).
-    fn is_remembered(version: u32, procedure: u32) -> bool {
+    /// Whether executing the procedure twice differs from executing it once: then its results are remembered ([`drc`]).
+    fn remember(version: u32, procedure: u32) -> Remember {
         let _ = (version, procedure);
-        false
+        Remember::Never
+    }
+
+    /// The class of a status that the program has put into [`Note::status`].
+    fn outcome_class(status: u32) -> observe::Outcome {
+        if status == 0 { observe::Outcome::Ok } else { observe::Outcome::Invalid }
     }
 
     /// Executes a call.
     async fn serve(&self, request: &mut Request<'_>) -> Outcome;
-}
-
-/// The whole of a payload's bytes.
-pub(crate) fn payload_len(payload: &Payload) -> usize {
-    payload.iter().map(|segment| segment.len()).sum()
 }

@@ -32,25 +32,22 @@ impl Reply {
     }
 }
 
-/// A reply under construction: room for a header and results, all of it zero until it is written.
+/// A reply under construction. Nothing is in it but what was written.
 ///
 /// Waits for a buffer when the slab is empty: that is the back-pressure of DESIGN.md section 4.
 pub struct ReplyHead {
     buf: Buf,
-    /// Bytes written behind the headroom.
-    written: usize,
 }
 
 impl ReplyHead {
-    /// Room for `len_bytes` bytes of RPC message; `None` if no buffer of the slab is so large.
+    /// Room for at least `len_bytes` bytes of RPC message; `None` if no buffer of the slab is so large.
     pub(super) async fn with_room(len_bytes: usize) -> Option<Self> {
-        let len_bytes = REPLY_HEADROOM + len_bytes;
-        let mut buf = Slab::current().alloc_wait(len_bytes).await.ok()?;
-        buf.resize(len_bytes, 0).ok()?;
-        Some(Self { buf, written: 0 })
+        let mut buf = Slab::current().alloc_wait(REPLY_HEADROOM + len_bytes).await.ok()?;
+        buf.resize_zeroed(REPLY_HEADROOM).ok()?;
+        Some(Self { buf })
     }
 
-    /// A successful reply whose results may have up to `len_bytes` bytes.
+    /// A successful reply with room for results of at least `len_bytes` bytes.
     pub(super) async fn success(xid: u32, len_bytes: usize) -> Option<Self> {
         let mut head = Self::with_room(SUCCESS_HEADER + len_bytes).await?;
         head.write(|w| ReplyHeader::success(xid).encode(w)).ok()?;
@@ -62,15 +59,16 @@ impl ReplyHead {
     /// # Errors
     /// [`Full`] from `each`.
     pub fn write<T>(&mut self, each: impl FnOnce(&mut Writer<'_>) -> Result<T, Full>) -> Result<T, Full> {
-        let mut writer = Writer::new(&mut self.buf[REPLY_HEADROOM + self.written..]);
-        let value = each(&mut writer)?;
-        self.written += writer.position();
-        Ok(value)
+        // Every byte that a `Writer` counts was written by it: no older content of the buffer is taken in.
+        self.buf.encode_into(|space| {
+            let mut writer = Writer::new(space);
+            let value = each(&mut writer);
+            (if value.is_ok() { writer.position() } else { 0 }, value)
+        })
     }
 
-    /// The reply, cut to what was written.
-    pub fn finish(mut self, data: Option<BufSlice>) -> Reply {
-        self.buf.truncate(REPLY_HEADROOM + self.written);
+    /// The reply, with what was written so far.
+    pub fn finish(self, data: Option<BufSlice>) -> Reply {
         Reply { head: self.buf, data }
     }
 }

@@ -34,10 +34,12 @@ pub struct Note {
     pub bytes_in: u64,
     /// File data that goes out with the reply.
     pub bytes_out: u64,
+    /// The export that the call was for, by its place in the configuration.
+    pub export: Option<usize>,
 }
 
 impl<'a> Request<'a> {
-    /// Made by [`super::rpc`] only.
+    /// A call as [`super::rpc`] found it: `args` is the reader that the header was decoded from.
     pub(super) fn new(
         conn: &'a ConnInfo,
         call: &headgate_proto::rpc::Call<'a>,
@@ -71,8 +73,22 @@ impl<'a> Request<'a> {
     /// finds nothing.
     pub fn take_data(&mut self, place: TrailingOpaque) -> Payload {
         let mut record = std::mem::take(&mut self.record);
-        let _header = record.split_to(place.offset);
-        record.split_to(place.len as usize)
+        if record.total_len() < place.end() {
+            return Payload::new();
+        }
+        record.advance(place.offset);
+        record.truncate(place.len as usize);
+        record
+    }
+
+    /// The arguments' bytes, however the record is cut.
+    pub(super) fn args_segments(&self) -> impl Iterator<Item = &[u8]> {
+        let mut skip = self.args.position();
+        self.record.iter().filter_map(move |segment| {
+            let start = skip.min(segment.len());
+            skip -= start;
+            Some(&segment[start..]).filter(|rest| !rest.is_empty())
+        })
     }
 
     /// An answer of fixed results.

@@ -1,0 +1,143 @@
+//! The one way from a call to an object: the handle's MAC, the export's rules for this caller, read-only exports, and only then
+//! the store.
+
+use std::rc::Rc;
+
+use arrayvec::ArrayVec;
+use headgate_proto::nfs3::{FileHandle, Nfsstat3, PostOpAttr, WccData};
+use headgate_proto::rpc::AuthStat;
+
+use super::attributes::{post_op, wcc_attr};
+use super::{Nfs, Refused};
+use crate::limits;
+use crate::observe::{self, Event};
+use crate::protocol::Request;
+use crate::session::export::{Denied, Export};
+use crate::store::{AnyNode, AnyStore, Attributes, Caller, Store};
+
+/// An export on this core: its rules, which all cores share, and this core's store.
+pub struct Exported {
+    /// Who may do what.
+    pub export: Rc<Export>,
+    /// The files.
+    pub store: AnyStore,
+}
+
+/// What a procedure means to do with the object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Intent {
+    /// Look at it.
+    Look,
+    /// Change it, or what is in it: refused on a read-only export.
+    Change,
+}
+
+/// A caller's way into an export, before any object has been touched.
+pub(super) struct Entry<'n> {
+    pub(super) exported: &'n Exported,
+    pub(super) index: usize,
+    pub(super) caller: Caller,
+    pub(super) read_only: bool,
+    handle: ArrayVec<u8, { limits::STORE_HANDLE_BYTES }>,
+}
+
+/// An object as a caller reached it.
+pub(super) struct Object<'n> {
+    pub(super) exported: &'n Exported,
+    pub(super) index: usize,
+    pub(super) caller: Caller,
+    pub(super) read_only: bool,
+    pub(super) node: AnyNode,
+}
+
+impl Nfs {
+    /// Judges a call by its handle: whose export, and whether this caller may do this in it. Nothing is touched yet.
+    pub(super) fn enter(
+        &self,
+        request: &mut Request<'_>,
+        handle: FileHandle<'_>,
+        intent: Intent,
+    ) -> Result<Entry<'_>, Refused> {
+        let (export, store_handle) = self.key.open(handle.as_bytes()).map_err(|_| {
+            observe::count(Event::HandleForged);
+            Nfsstat3::BadHandle
+        })?;
+        // A handle of ours whose export is no longer configured: what it named is gone.
+        let Some(index) = self.exports.iter().position(|exported| exported.export.id == export) else {
+            observe::count(Event::HandleWrongExport);
+            return Err(Nfsstat3::Stale.into());
+        };
+        let exported = &self.exports[index];
+        request.note.export = Some(index);
+        let decision = exported.export.decide(request.conn.peer, &request.credential).map_err(denied)?;
+        if decision.read_only && intent == Intent::Change {
+            observe::count(Event::AccessRefusedReadOnly);
+            return Err(Nfsstat3::RoFs.into());
+        }
+        let handle = ArrayVec::try_from(store_handle).map_err(|_| Nfsstat3::BadHandle)?;
+        let (caller, read_only) = (decision.caller, decision.read_only);
+        Ok(Entry { exported, index, caller, read_only, handle })
+    }
+
+    /// Judges a call and finds its object.
+    pub(super) async fn object(
+        &self,
+        request: &mut Request<'_>,
+        handle: FileHandle<'_>,
+        intent: Intent,
+    ) -> Result<Object<'_>, Refused> {
+        self.enter(request, handle, intent)?.resolve().await.map_err(Refused::Status)
+    }
+
+    /// The handle that clients get for an object.
+    pub(super) fn handle(&self, exported: &Exported, node: &AnyNode) -> crate::session::handle::FileHandle {
+        self.key.wrap(exported.export.id, &exported.store.handle(node))
+    }
+}
+
+/// What the client is told when an export's rules refuse it: who may not come at all gets NFS3ERR_ACCES, who would have to come with
+/// another kind of credential AUTH_TOOWEAK (RFC 1813 s4.4, RFC 5531 s9).
+fn denied(why: Denied) -> Refused {
+    match why {
+        Denied::Flavor => Refused::Auth(AuthStat::TooWeak),
+        _ => Refused::Status(Nfsstat3::Acces),
+    }
+}
+
+impl<'n> Entry<'n> {
+    /// Finds the object.
+    pub(super) async fn resolve(self) -> Result<Object<'n>, Nfsstat3> {
+        let Entry { exported, index, caller, read_only, handle } = self;
+        match exported.store.resolve(&handle).await {
+            Ok(node) => Ok(Object { exported, index, caller, read_only, node }),
+            Err(error) => {
+                let status = super::status::of(error);
+                if status == Nfsstat3::Stale {
+                    observe::count(Event::HandleStale);
+                }
+                Err(status)
+            }
+        }
+    }
+}
+
+impl<'n> Object<'n> {
+    pub(super) fn store(&self) -> &'n AnyStore {
+        &self.exported.store
+    }
+
+    /// The attributes now, if they can be had.
+    pub(super) async fn sample(&self) -> Option<Attributes> {
+        self.store().attributes(&self.node).await.ok()
+    }
+
+    /// post_op_attr now.
+    pub(super) async fn post_op(&self) -> PostOpAttr {
+        post_op(self.sample().await.as_ref())
+    }
+
+    /// wcc_data of an operation that began when `before` was sampled.
+    pub(super) async fn wcc(&self, before: Option<Attributes>) -> WccData {
+        WccData { before: before.as_ref().map(wcc_attr), after: self.post_op().await }
+    }
+}

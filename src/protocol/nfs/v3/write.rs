@@ -1,0 +1,87 @@
+//! WRITE (RFC 1813 s3.3.7).
+
+use headgate_proto::nfs3::write::{Args, ResFail, ResOk, StableHow};
+use headgate_proto::nfs3::{Nfsstat3, Res, WccData};
+
+use crate::memory::Payload;
+use crate::protocol::nfs::attributes::post_op;
+use crate::protocol::nfs::gate::{Intent, Object};
+use crate::protocol::nfs::{Nfs, answer, refuse, status, undecodable};
+use crate::protocol::{Outcome, Request};
+use crate::store::{Access, Attributes, Stability, Store};
+
+/// What was written.
+struct Written {
+    len_bytes: usize,
+    attributes: Option<Attributes>,
+    committed: Stability,
+}
+
+pub(in crate::protocol::nfs) async fn serve(nfs: &Nfs, request: &mut Request<'_>) -> Outcome {
+    let args: Args<'_> = match request.decode() {
+        Ok(args) => args,
+        Err(error) => return undecodable::<ResFail>(request, error).await,
+    };
+    let object = match nfs.object(request, args.file, Intent::Change).await {
+        Ok(object) => object,
+        Err(refused) => return refuse::<ResFail>(request, refused).await,
+    };
+    // The data stays where it was received. What is more than wtmax is not written, and the reply's count says so.
+    let mut data = request.take_data(args.data);
+    data.truncate(nfs.settings.write_max_bytes as usize);
+    let results = match write(&object, args.offset, data, asked_stability(args.stable)).await {
+        Ok(written) => {
+            request.note.bytes_in = written.len_bytes as u64;
+            Res::Ok(ResOk {
+                file_wcc: WccData { before: None, after: post_op(written.attributes.as_ref()) },
+                count: written.len_bytes as u32,
+                committed: reached_stability(written.committed),
+                verf: nfs.settings.write_verifier,
+            })
+        }
+        Err(status) => Res::Fail(status, ResFail { file_wcc: object.wcc(None).await }),
+    };
+    answer(request, &results).await
+}
+
+async fn write(
+    object: &Object<'_>,
+    offset: u64,
+    data: Payload,
+    stability: Stability,
+) -> Result<Written, Nfsstat3> {
+    let store = object.store();
+    // Whoever has the handle is judged anew: it may be another user than the one whose call opened the file (RFC 1813 s4.4).
+    let open = store.open(&object.caller, &object.node, Access::Write).await.map_err(status::of)?;
+    let len_bytes = data.total_len();
+    if len_bytes == 0 {
+        // Nothing was written, and nothing is left to be lost.
+        let attributes = object.sample().await;
+        return Ok(Written { len_bytes, attributes, committed: Stability::FileSync });
+    }
+    if offset.checked_add(len_bytes as u64).is_none_or(|end| end > i64::MAX as u64) {
+        return Err(Nfsstat3::FBig);
+    }
+    let (moved, committed) = store.write(&open, offset, data, stability).await.map_err(status::of)?;
+    let attributes = match moved.attributes {
+        Some(attributes) => Some(attributes),
+        None => object.sample().await,
+    };
+    Ok(Written { len_bytes: moved.len_bytes.min(len_bytes), attributes, committed })
+}
+
+fn asked_stability(stable: StableHow) -> Stability {
+    match stable {
+        StableHow::Unstable => Stability::Unstable,
+        StableHow::DataSync => Stability::DataSync,
+        StableHow::FileSync => Stability::FileSync,
+    }
+}
+
+fn reached_stability(stability: Stability) -> StableHow {
+    match stability {
+        Stability::Unstable => StableHow::Unstable,
+        Stability::DataSync => StableHow::DataSync,
+        Stability::FileSync => StableHow::FileSync,
+    }
+}

@@ -1,0 +1,47 @@
+//! The programs of one core, by number. A new program is a field, an arm and a class here.
+
+use headgate_proto::nfs3;
+use headgate_proto::rpc::Call;
+
+use super::Service;
+use crate::observe;
+use crate::protocol::nfs::Nfs;
+use crate::protocol::{Outcome, Program, Request};
+
+/// What a core serves. A program that is not there is answered PROG_UNAVAIL.
+#[derive(Default)]
+pub struct Programs {
+    /// NFS (RFC 1813).
+    pub nfs: Option<Nfs>,
+}
+
+impl Programs {
+    pub(super) async fn dispatch(
+        &self,
+        service: &Service,
+        call: &Call<'_>,
+        request: &mut Request<'_>,
+    ) -> Outcome {
+        match call.prog {
+            nfs3::PROGRAM => serve(service, self.nfs.as_ref(), request).await,
+            _ => Outcome::ProgUnavail,
+        }
+    }
+
+    /// The class of a program's status.
+    pub(super) fn outcome_class(program: u32, status: u32) -> observe::Outcome {
+        match program {
+            nfs3::PROGRAM => Nfs::outcome_class(status),
+            _ if status == 0 => observe::Outcome::Ok,
+            _ => observe::Outcome::Invalid,
+        }
+    }
+}
+
+/// The program, if it is there and this listener serves it.
+async fn serve<P: Program>(service: &Service, program: Option<&P>, request: &mut Request<'_>) -> Outcome {
+    match program.filter(|_| request.conn.programs.contains(P::SET)) {
+        Some(program) => service.run(program, request).await,
+        None => Outcome::ProgUnavail,
+    }
+}
