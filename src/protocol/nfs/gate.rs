@@ -98,10 +98,13 @@ impl Nfs {
 /// What the client is told when an export's rules refuse it: who may not come at all gets NFS3ERR_ACCES, who would have to come with
 /// another kind of credential AUTH_TOOWEAK (RFC 1813 s4.4, RFC 5531 s9).
 fn denied(why: Denied) -> Refused {
-    match why {
-        Denied::Flavor => Refused::Auth(AuthStat::TooWeak),
-        _ => Refused::Status(Nfsstat3::Acces),
-    }
+    let (event, refused) = match why {
+        Denied::Address => (Event::AccessRefusedAddress, Nfsstat3::Acces.into()),
+        Denied::Port => (Event::AccessRefusedPort, Nfsstat3::Acces.into()),
+        Denied::Flavor => (Event::AccessRefusedFlavor, Refused::Auth(AuthStat::TooWeak)),
+    };
+    observe::count(event);
+    refused
 }
 
 impl<'n> Entry<'n> {
