@@ -2,6 +2,7 @@
 
 pub mod config;
 pub mod control;
+pub mod engine;
 pub mod limits;
 pub mod memory;
 pub mod observe;

@@ -145,6 +145,12 @@ pub const REQUESTS_PER_CORE: Bound<u64> = bound(16, 512, 8192);
 /// least one buffer. A client that never reads its replies cannot starve the others.
 pub const CONNECTION_SLAB_SHARE: usize = 4;
 
+/// Closed connections of one client address that are remembered, so that it finds its core again.
+pub const CLOSED_PLACES_PER_CLIENT: usize = 64;
+
+/// The buffer into which the rest of a record in too many pieces is gathered.
+pub const GATHER_BYTES: usize = 64 << 10;
+
 /// Connections that the kernel completes before they are accepted (`listen(2)`).
 pub const ACCEPT_BACKLOG: u32 = 1024;
 
@@ -231,6 +237,9 @@ pub const RING_ENTRIES: u32 = 1024;
 
 /// io-wq threads of a core's ring, for file work that the kernel cannot do without blocking (bounded, unbounded).
 pub const RING_WORKERS: [u32; 2] = [8, 16];
+
+/// Operations in flight for which a core's ring makes slots at start; more are made when they are needed.
+pub const RING_OPERATIONS: usize = 4096;
 
 /// Fixed-file slots of a core's ring: connections and open files; what does not fit uses plain descriptors.
 pub const FIXED_FILES: u32 = 32_768;

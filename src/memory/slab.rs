@@ -91,6 +91,13 @@ impl Slab {
         Some(self.0.buf(id))
     }
 
+    /// As [`Slab::alloc`], but never of a larger class, and quiet when there is none: for filling a pool of one size.
+    pub fn alloc_exact(&self, len_bytes: usize) -> Option<Buf> {
+        let class = self.0.class_for(len_bytes)?;
+        let id = self.0.classes[class].pop()?;
+        Some(self.0.buf(id))
+    }
+
     /// As [`Slab::alloc`], but waits for a buffer of the class, or of a larger one, to come home. First come, first served:
     /// a buffer that comes home goes to the one who has waited longest among those whom it suits, past everybody who asks
     /// meanwhile. Dropping the future gives up the place, and passes on a buffer that was already granted.
