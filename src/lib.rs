@@ -1,10 +1,12 @@
 //! Headgate, a polled-mode storage gateway.
 
+pub mod cli;
 pub mod config;
 pub mod control;
 pub mod engine;
 pub mod limits;
 pub mod memory;
 pub mod observe;
+pub mod server;
 pub mod session;
 pub mod topology;

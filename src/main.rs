@@ -1,2 +1,7 @@
-//! The command line.
-fn main() {}
+//! The program `headgate`: see [`headgate::cli`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    headgate::cli::main()
+}

@@ -24,6 +24,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::memory::{ClassConfig, HugePages, SlabConfig};
 pub use directory::DirectoryOptions;
 pub use exports::{
     Anonymous, Backend, ClientMatch, Export, ExportAccess, Fault, FsId, Network, Rate, Rule, Squash,
@@ -160,7 +161,7 @@ pub enum RunAs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The slab of each core: classes in rising order of their capacity, which is a power of two.
-    pub slab: Vec<SlabClass>,
+    pub slab: Vec<ClassConfig>,
     /// Whether the slab lies in huge pages.
     pub huge_pages: HugePages,
     /// Calls of one core that are being answered.
@@ -201,30 +202,20 @@ impl Limits {
         self.slab.iter().map(|class| class.capacity_bytes as u64 * class.count as u64).sum()
     }
 
+    /// The slab of a core whose CPU belongs to this NUMA node.
+    pub fn slab_config(&self, numa_node: Option<u32>) -> SlabConfig {
+        SlabConfig {
+            classes: self.slab.clone(),
+            huge_pages: self.huge_pages,
+            numa_node,
+            ..SlabConfig::default()
+        }
+    }
+
     /// All buffers of one core together, as a count.
     pub fn slab_buffers(&self) -> u64 {
         self.slab.iter().map(|class| class.count as u64).sum()
     }
-}
-
-/// One size class of the slab.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlabClass {
-    /// Bytes of one buffer: a power of two.
-    pub capacity_bytes: usize,
-    /// Buffers per core.
-    pub count: usize,
-}
-
-/// Whether the slab lies in huge pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HugePages {
-    /// Where the machine has some.
-    Try,
-    /// Not at all.
-    Never,
-    /// Or the gateway does not start.
-    Require,
 }
 
 /// Section `observe`.

@@ -206,7 +206,9 @@ fn warnings(config: &Config, host: &Host) -> Vec<String> {
     }
     let descriptors = config.limits.connections_per_core.saturating_add(crate::limits::OPEN_FILES_PER_CORE);
     let wanted = descriptors.saturating_mul(cores) as u64;
-    if let Some(limit) = resources.open_files.filter(|limit| *limit < wanted) {
+    // Who serves a directory to try it out has no ten thousand clients.
+    let appliance = matches!(config.origin, Origin::File(_));
+    if let Some(limit) = resources.open_files.filter(|limit| appliance && *limit < wanted) {
         warnings.push(format!(
             "the process may have {limit} open files, the limits allow for {wanted} (raise LimitNOFILE or `ulimit -n`)"
         ));
@@ -272,17 +274,31 @@ fn memory_warnings(config: &Config, host: &Host, warnings: &mut Vec<String>) {
     }
 }
 
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Plan {
+    /// The core map, for those who see the rest elsewhere.
+    pub fn cores_text(&self) -> String {
         let chosen = if self.cores_auto { "chosen by the gateway" } else { "as configured" };
         let idle = match self.idle_spin_us {
             Some(us) => format!("idle ones spin for {us} us, then sleep"),
             None => "idle ones spin".to_owned(),
         };
-        writeln!(f, "cores ({chosen}; {idle})")?;
-        for line in self.core_map.lines() {
-            writeln!(f, "  {line}")?;
+        let rows: String = self.core_map.lines().map(|line| format!("\n  {line}")).collect();
+        format!("cores ({chosen}; {idle}){rows}\n")
+    }
+
+    /// The warnings, a line each; empty when there are none.
+    pub fn warnings_text(&self) -> String {
+        if self.warnings.is_empty() {
+            return String::new();
         }
+        let lines: String = self.warnings.iter().map(|warning| format!("\n  - {warning}")).collect();
+        format!("warnings{lines}\n")
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.cores_text())?;
         writeln!(f, "\nlisteners")?;
         let width = self.listeners.iter().map(|listener| listener.address.len()).max().unwrap_or(0);
         for listener in &self.listeners {
@@ -305,10 +321,7 @@ impl fmt::Display for Plan {
             writeln!(f, "  {line}")?;
         }
         if !self.warnings.is_empty() {
-            writeln!(f, "\nwarnings")?;
-            for warning in &self.warnings {
-                writeln!(f, "  - {warning}")?;
-            }
+            write!(f, "\n{}", self.warnings_text())?;
         }
         Ok(())
     }

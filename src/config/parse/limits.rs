@@ -2,8 +2,9 @@
 
 use crate::config::raw::{RawClass, RawLimits, Text};
 use crate::config::settings::Reader;
-use crate::config::{HugePages, Limits, Mark, Problem, SlabClass, format_size};
+use crate::config::{Limits, Mark, Problem, format_size};
 use crate::limits as bounds;
+use crate::memory::{ClassConfig, HugePages};
 use serde_saphyr::Spanned;
 
 /// The limits when the configuration is silent.
@@ -70,11 +71,11 @@ pub(super) fn limits(reader: &mut Reader, raw: Option<&RawLimits>) -> Limits {
 }
 
 /// The slab's classes in rising order.
-fn slab(reader: &mut Reader, raw: Option<&Spanned<Vec<Spanned<RawClass>>>>) -> Vec<SlabClass> {
+fn slab(reader: &mut Reader, raw: Option<&Spanned<Vec<Spanned<RawClass>>>>) -> Vec<ClassConfig> {
     let default = || {
         bounds::SLAB_DEFAULT
             .iter()
-            .map(|&(bytes, count)| SlabClass { capacity_bytes: bytes as usize, count: count as usize })
+            .map(|&(bytes, count)| ClassConfig { capacity_bytes: bytes as usize, count: count as usize })
             .collect()
     };
     let Some(raw) = raw else { return default() };
@@ -87,7 +88,7 @@ fn slab(reader: &mut Reader, raw: Option<&Spanned<Vec<Spanned<RawClass>>>>) -> V
         return default();
     }
     let before = reader.problems.len();
-    let mut classes: Vec<(SlabClass, Option<Mark>)> = Vec::new();
+    let mut classes: Vec<(ClassConfig, Option<Mark>)> = Vec::new();
     for class in &raw.value {
         let (Some(size), Some(count)) = (&class.value.size, &class.value.count) else {
             let missing = if class.value.size.is_none() { "size" } else { "count" };
@@ -111,12 +112,12 @@ fn slab(reader: &mut Reader, raw: Option<&Spanned<Vec<Spanned<RawClass>>>>) -> V
             let problem = Problem::new(Mark::of(size), message).other(*at, "first used here");
             reader.note(problem.help("allowed: one class per size"));
         }
-        classes.push((SlabClass { capacity_bytes, count }, Mark::of(size)));
+        classes.push((ClassConfig { capacity_bytes, count }, Mark::of(size)));
     }
     if reader.problems.len() > before {
         return default();
     }
-    let mut classes: Vec<SlabClass> = classes.into_iter().map(|(class, _)| class).collect();
+    let mut classes: Vec<ClassConfig> = classes.into_iter().map(|(class, _)| class).collect();
     classes.sort_by_key(|class| class.capacity_bytes);
     let total: u64 = classes.iter().map(|class| class.capacity_bytes as u64 * class.count as u64).sum();
     if !(bounds::SLAB_BYTES.min..=bounds::SLAB_BYTES.max).contains(&total) {
