@@ -528,3 +528,71 @@ fn names_follow_the_scheme() {
         }
     }
 }
+
+/// The other half of the test below, in a process of its own, because logging is set up once.
+#[test]
+fn child_that_logs() {
+    let Ok(filter) = std::env::var("HEADGATE_TEST_LOG") else { return };
+    let guard = observe::logging::init(&filter).expect("it is set up once");
+    assert!(observe::logging::init("info").is_err(), "twice is an error");
+    for i in 0..100 {
+        tracing::info!(i, "an ordinary line");
+    }
+    tracing::debug!("a line that is filtered out");
+    tracing::warn!(name = %observe::Escaped(b"a\nFORGED"), "a hostile name");
+    drop(guard);
+    tracing::warn!("a line after the end");
+}
+
+#[test]
+fn logs_are_filtered_and_all_written_before_the_end() {
+    let run = |filter: &str| {
+        let mut child = std::process::Command::new(std::env::current_exe().expect("this program has a path"));
+        child.args(["--exact", "child_that_logs", "--nocapture"]).env("HEADGATE_TEST_LOG", filter);
+        let output = child.output().expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).expect("logs are text")
+    };
+    let log = run("info");
+    let ordinary: Vec<&str> = log.lines().filter(|line| line.contains("an ordinary line")).collect();
+    assert_eq!(ordinary.len(), 100, "{log}");
+    assert!(ordinary[7].contains(" INFO ") && ordinary[7].contains("i=7"), "{}", ordinary[7]);
+    assert!(!log.contains("filtered out"));
+    assert!(log.lines().all(|line| !line.starts_with("FORGED")), "{log}");
+    assert!(log.contains("a line after the end"), "{log}");
+    assert!(!log.contains('\u{1b}'), "no colours where there is no terminal");
+
+    let log = run("warn,observe=error");
+    assert!(!log.contains("ordinary") && !log.contains("hostile"), "{log}");
+}
+
+#[test]
+fn scrapes_in_quick_succession_ask_the_cores_once() {
+    struct Counting(std::sync::mpsc::Sender<()>);
+
+    impl SnapshotSource for Counting {
+        fn snapshot_all(&self) -> Vec<CoreSnapshot> {
+            self.0.send(()).expect("the test listens");
+            vec![CoreSnapshot::empty(CoreLabel::default())]
+        }
+
+        fn core_count(&self) -> usize {
+            1
+        }
+    }
+
+    let (sender, asked) = std::sync::mpsc::channel();
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = AdminServer::start(address, Box::new(Counting(sender))).expect("a port is free");
+    let start = Instant::now();
+    for _ in 0..50 {
+        assert_eq!(get(&server, "/metrics").0, "HTTP/1.1 200 OK");
+    }
+    // At most once in each tenth of a second, however slow this machine is.
+    let periods = start.elapsed().as_millis() / 100 + 1;
+    let first = asked.try_iter().count();
+    assert!(first >= 1 && first as u128 <= periods, "{first} in {periods}");
+    std::thread::sleep(Duration::from_millis(150));
+    get(&server, "/metrics");
+    assert_eq!(asked.try_iter().count(), 1, "what is old is not told again");
+}

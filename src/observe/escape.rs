@@ -59,6 +59,8 @@ fn printable(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -77,5 +79,20 @@ mod tests {
         assert_eq!(Escaped(&[b'a'; 129]).to_string(), "a".repeat(128) + "...");
         assert_eq!(Escaped(&vec![0xff; 100_000]).to_string().len(), 128 * 4 + 3);
         assert!(Escaped("é".repeat(100_000).as_bytes()).to_string().ends_with("..."));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_forges_a_line(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+            let shown = Escaped(&bytes).to_string();
+            let forging = |c: char| c.is_control() || ['\u{2028}', '\u{2029}', '\u{202e}', '\u{2066}'].contains(&c);
+            prop_assert!(!shown.chars().any(forging));
+            prop_assert!(shown.chars().count() <= SHOWN_CHARS * 10 + 3);
+        }
+
+        #[test]
+        fn any_text_is_harmless(text in "\\PC{0,50}|.{0,50}") {
+            prop_assert!(Escaped(text.as_bytes()).to_string().chars().all(|c| !c.is_control()));
+        }
     }
 }

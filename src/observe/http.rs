@@ -5,12 +5,16 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use super::exposition::{CONTENT_TYPE, ProcessInfo, render};
 use super::small_server::{self, Responder, Running, Step};
 use super::snapshot::SnapshotSource;
 use crate::limits;
+
+/// How long what the cores said is said again without asking them: however fast scrapes come, they cost the
+/// cores next to nothing.
+const REUSE: Duration = Duration::from_millis(100);
 
 /// The admin server; dropping it stops it.
 pub struct AdminServer {
@@ -26,7 +30,7 @@ impl AdminServer {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let pages = Pages { source, started: SystemTime::now() };
+        let pages = Pages { source, started: SystemTime::now(), metrics: None, answering: None };
         Ok(AdminServer { address, _running: small_server::start("admin", listener, pages)? })
     }
 
@@ -39,6 +43,15 @@ impl AdminServer {
 struct Pages {
     source: Box<dyn SnapshotSource>,
     started: SystemTime,
+    /// The last exposition, and when it was made.
+    metrics: Option<(Instant, String)>,
+    /// How many cores answered, and when.
+    answering: Option<(Instant, usize)>,
+}
+
+/// What was said lately, if it was lately.
+fn recent<T>(said: &Option<(Instant, T)>) -> Option<&T> {
+    said.as_ref().filter(|(when, _)| when.elapsed() < REUSE).map(|(_, what)| what)
 }
 
 impl Responder for Pages {
@@ -70,29 +83,42 @@ impl Responder for Pages {
 }
 
 impl Pages {
-    fn page(&self, path: &str) -> Answer {
+    fn page(&mut self, path: &str) -> Answer {
         match path {
-            "/metrics" => {
-                let process = ProcessInfo {
-                    version: env!("CARGO_PKG_VERSION"),
-                    started: self.started,
-                    cores: self.source.core_count(),
-                };
-                match render(process, self.source.snapshot_all()) {
-                    Ok(body) => Answer { content_type: CONTENT_TYPE, ..Answer::text(200, "OK", body) },
-                    Err(_) => {
-                        Answer::text(500, "Internal Server Error", "the metrics could not be written\n")
-                    }
-                }
-            }
+            "/metrics" => match self.metrics() {
+                Some(body) => Answer { content_type: CONTENT_TYPE, ..Answer::text(200, "OK", body) },
+                None => Answer::text(500, "Internal Server Error", "the metrics could not be written\n"),
+            },
             "/healthz" => self.health(),
             "/" => Answer::text(200, "OK", "headgate: /metrics and /healthz\n"),
             _ => Answer::text(404, "Not Found", "not here: /metrics and /healthz are served\n"),
         }
     }
 
-    fn health(&self) -> Answer {
-        let (answering, cores) = (self.source.cores_answering(), self.source.core_count());
+    fn metrics(&mut self) -> Option<String> {
+        if let Some(text) = recent(&self.metrics) {
+            return Some(text.clone());
+        }
+        let process = ProcessInfo {
+            version: env!("CARGO_PKG_VERSION"),
+            started: self.started,
+            cores: self.source.core_count(),
+        };
+        let text = render(process, self.source.snapshot_all()).ok()?;
+        self.metrics = Some((Instant::now(), text.clone()));
+        Some(text)
+    }
+
+    fn health(&mut self) -> Answer {
+        let cores = self.source.core_count();
+        let answering = match recent(&self.answering) {
+            Some(answering) => *answering,
+            None => {
+                let answering = self.source.cores_answering();
+                self.answering = Some((Instant::now(), answering));
+                answering
+            }
+        };
         if self.source.draining() {
             Answer::text(503, "Service Unavailable", "draining\n")
         } else if answering < cores {
@@ -192,6 +218,8 @@ impl Answer {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -223,5 +251,31 @@ mod tests {
         assert_eq!(parse(b"GET  / HTTP/1.1\r\n\r\n"), Parsed::Bad);
         assert_eq!(parse(b"GET /a b HTTP/1.1\r\n\r\n"), Parsed::Bad);
         assert_eq!(parse("GET /é HTTP/1.1\r\n\r\n".as_bytes()), Parsed::Bad);
+    }
+
+    proptest! {
+        /// Whatever comes, and in whatever pieces, it is judged once and the same way.
+        #[test]
+        fn any_bytes_are_judged(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let whole = parse(&bytes);
+            for end in 0..bytes.len() {
+                match parse(&bytes[..end]) {
+                    Parsed::More => {}
+                    early => prop_assert_eq!(&early, &whole),
+                }
+            }
+        }
+
+        #[test]
+        fn near_requests_are_judged(
+            method in "(GET|HEAD|POST|get|)", space in "[ \t]{0,2}", path in "/?[a-z/?%]{0,8}", version in "(HTTP/1.[019]|HTTP|)",
+            end in "(\r\n\r\n|\n\n|\r\n|\n|\r|)",
+        ) {
+            let text = format!("{method}{space}{path}{space}{version}{end}");
+            if let Parsed::Request { path: asked, .. } = parse(text.as_bytes()) {
+                prop_assert!(["GET", "HEAD"].contains(&method.as_str()) && space == " ");
+                prop_assert!(asked.starts_with('/') && !asked.contains('?') && path.starts_with(asked));
+            }
+        }
     }
 }

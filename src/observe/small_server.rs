@@ -27,7 +27,7 @@ const READ_CHUNK_BYTES: usize = 16 << 10;
 /// A socket that accepts.
 pub(crate) trait Acceptor: AsFd + Send + 'static {
     /// What it accepts.
-    type Stream: Read + Write + AsFd;
+    type Stream: Read + Write + AsFd + Send;
 
     /// The next connection, set not to block. An error of the kind `PermissionDenied` means that this one
     /// connection was refused.
@@ -99,16 +99,27 @@ impl Drop for Running {
 
 /// Starts the server's thread. `listener` is set not to block.
 pub(crate) fn start<A: Acceptor, R: Responder>(name: &str, listener: A, responder: R) -> io::Result<Running> {
+    start_with(name, listener, responder, limits::ADMIN_TIMEOUT)
+}
+
+/// The same with another time than [`limits::ADMIN_TIMEOUT`].
+fn start_with<A: Acceptor, R: Responder>(
+    name: &str,
+    listener: A,
+    responder: R,
+    timeout: Duration,
+) -> io::Result<Running> {
     let (stop, stopped) = UnixStream::pair()?;
-    let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
-        Server { listener, responder, connections: Vec::new(), rest_until: None }.run(&stopped)
-    })?;
+    let mut server = Server { listener, responder, timeout, connections: Vec::new(), rest_until: None };
+    let thread = std::thread::Builder::new().name(name.into()).spawn(move || server.run(&stopped))?;
     Ok(Running { stop: Some(stop), thread: Some(thread) })
 }
 
 struct Server<A: Acceptor, R> {
     listener: A,
     responder: R,
+    /// How long a request may take to come whole, and an answer to be taken.
+    timeout: Duration,
     /// The oldest first.
     connections: Vec<Connection<A::Stream>>,
     rest_until: Option<Instant>,
@@ -174,7 +185,7 @@ impl<A: Acceptor, R: Responder> Server<A, R> {
                     if self.connections.len() >= limits::ADMIN_CONNECTIONS {
                         self.connections.remove(0);
                     }
-                    self.connections.push(Connection::new(stream, now));
+                    self.connections.push(Connection::new(stream, now, self.timeout));
                 }
                 Err(e) => match e.kind() {
                     io::ErrorKind::WouldBlock => return,
@@ -203,6 +214,7 @@ struct Connection<S> {
     output: Vec<u8>,
     written: usize,
     phase: Phase,
+    timeout: Duration,
     deadline: Instant,
     done: bool,
 }
@@ -221,14 +233,15 @@ enum Phase {
 }
 
 impl<S: Read + Write + AsFd> Connection<S> {
-    fn new(stream: S, now: Instant) -> Connection<S> {
+    fn new(stream: S, now: Instant, timeout: Duration) -> Connection<S> {
         Connection {
             stream,
             input: Vec::new(),
             output: Vec::new(),
             written: 0,
             phase: Phase::Reading,
-            deadline: now + limits::ADMIN_TIMEOUT,
+            timeout,
+            deadline: now + timeout,
             done: false,
         }
     }
@@ -287,7 +300,7 @@ impl<S: Read + Write + AsFd> Connection<S> {
         self.output = bytes;
         self.written = 0;
         self.phase = Phase::Writing { keep_open };
-        self.deadline = now + limits::ADMIN_TIMEOUT;
+        self.deadline = now + self.timeout;
     }
 
     fn write<A: Acceptor<Stream = S>, R: Responder>(
@@ -306,7 +319,7 @@ impl<S: Read + Write + AsFd> Connection<S> {
         self.output = Vec::new();
         if keep_open {
             self.phase = Phase::Reading;
-            self.deadline = now + limits::ADMIN_TIMEOUT;
+            self.deadline = now + self.timeout;
             // The next request may have come with this one; the socket would not tell of it again.
             if !self.input.is_empty() {
                 self.respond(responder, now);
@@ -324,5 +337,108 @@ impl<S: Read + Write + AsFd> Connection<S> {
         self.done = n == 0 || n > left_bytes;
         self.phase = Phase::Lingering { left_bytes: left_bytes.saturating_sub(n) };
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_millis(200);
+
+    /// Answers `N` with so many bytes, and keeps the connection open.
+    struct Numbers;
+
+    impl Responder for Numbers {
+        const REQUEST_BYTES: usize = 16;
+
+        fn respond(&mut self, input: &[u8]) -> Step {
+            let Some(end) = input.iter().position(|b| *b == b'\n') else { return Step::More };
+            let text = std::str::from_utf8(&input[..end]).expect("the test sends text");
+            let bytes = vec![b'x'; text.parse().expect("the test sends numbers")];
+            Step::Reply { consumed: end + 1, bytes, keep_open: true }
+        }
+
+        fn too_long(&self) -> Vec<u8> {
+            b"too long".to_vec()
+        }
+
+        fn failed(&self) -> Vec<u8> {
+            b"failed".to_vec()
+        }
+    }
+
+    fn server() -> (Running, impl Fn() -> TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        listener.set_nonblocking(true).expect("an option can be set");
+        let address = listener.local_addr().expect("it has an address");
+        let running = start_with("test", listener, Numbers, TIMEOUT).expect("it starts");
+        let connect = move || {
+            let stream = TcpStream::connect(address).expect("it listens");
+            stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option can be set");
+            stream
+        };
+        (running, connect)
+    }
+
+    fn rest(mut stream: &TcpStream) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // A reset is an end too.
+        let _ = stream.read_to_end(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_large_answer_passes_whole_while_others_are_served() {
+        let (_running, connect) = server();
+        let (mut large, mut small) = (connect(), connect());
+        large.write_all(b"30000000\n").expect("it reads");
+        small.write_all(b"3\n2\n").expect("it reads");
+        let mut bytes = [0; 5];
+        small.read_exact(&mut bytes).expect("it answers");
+        let mut bytes = vec![0; 30_000_000];
+        large.read_exact(&mut bytes).expect("it answers");
+        assert!(bytes.iter().all(|b| *b == b'x'));
+    }
+
+    #[test]
+    fn silent_and_deaf_clients_are_closed_when_their_time_is_up() {
+        let (_running, connect) = server();
+        let start = Instant::now();
+        let silent = connect();
+        let mut half = connect();
+        half.write_all(b"12").expect("it reads");
+        let mut deaf = connect();
+        deaf.write_all(b"90000000\n").expect("it reads");
+        assert_eq!(rest(&silent), b"");
+        assert_eq!(rest(&half), b"");
+        assert!(start.elapsed() >= TIMEOUT && start.elapsed() < TIMEOUT * 20, "{:?}", start.elapsed());
+        // The answer ended where the client did not take it.
+        std::thread::sleep(TIMEOUT * 2);
+        assert!(rest(&deaf).len() < 90_000_000);
+    }
+
+    #[test]
+    fn a_client_that_sends_for_ever_is_answered_and_closed() {
+        let (_running, connect) = server();
+        let mut stream = connect();
+        let _ = stream.write_all(&[b'1'; 17]);
+        assert_eq!(rest(&stream), b"too long");
+        let mut stream = connect();
+        let start = Instant::now();
+        while stream.write_all(&[b'1'; 4096]).is_ok() {
+            assert!(start.elapsed() < Duration::from_secs(10), "it is closed at last");
+        }
+    }
+
+    #[test]
+    fn a_panic_is_answered_and_the_next_client_served() {
+        let (_running, connect) = server();
+        let mut stream = connect();
+        stream.write_all(b"many\n").expect("it reads");
+        assert_eq!(rest(&stream), b"failed");
+        let mut stream = connect();
+        stream.write_all(b"1\n").expect("it reads");
+        stream.read_exact(&mut [0]).expect("it answers");
     }
 }
