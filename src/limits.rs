@@ -259,6 +259,22 @@ pub const BLOCKING_THREADS: Bound<u64> = bound(1, 4, 64);
 /// Work that waits for a helper thread; beyond it requests wait in their own order.
 pub const BLOCKING_QUEUE: usize = 1024;
 
+/// Directories per core and export whose entries are kept in hash order, where the file system's positions cannot be cookies
+/// (`store/posix/window.rs`): up to 65536 entries each.
+pub const LISTING_WINDOWS_PER_CORE: usize = 4;
+
+/// Objects of which a core remembers where it saw them, where handles are found by search (`store/posix/search.rs`): about 100 bytes each.
+pub const SEARCH_INDEX_ENTRIES: usize = 262_144;
+
+/// Objects that one search for a handle looks at: a second or two of a helper thread.
+pub const SEARCH_OBJECTS: usize = 1_000_000;
+
+/// The longest value of an extended attribute: Linux's `XATTR_SIZE_MAX`.
+pub const XATTR_VALUE_BYTES: usize = 64 << 10;
+
+/// The longest list of names of extended attributes: Linux's `XATTR_LIST_MAX`.
+pub const XATTR_LIST_BYTES: usize = 64 << 10;
+
 /// Bytes of names that one READDIR reads from the kernel at a time.
 pub const READDIR_BUDGET_BYTES: usize = READDIR_REPLY_BYTES;
 

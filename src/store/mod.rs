@@ -21,14 +21,14 @@ mod name;
 pub mod null;
 pub mod posix;
 
-pub use any::{AnyNode, AnyOpen, AnyStore};
+pub use any::{AnyNode, AnyOpen, AnyPage, AnyStore, Plain};
 pub use attributes::{
     Attributes, FileKind, FileSystemInfo, FileSystemLimits, Grants, SetAttributes, SetTime, TimeSpec,
 };
 pub use error::{Error, Result};
 pub use name::{Name, NameError};
 
-use crate::memory::{Buf, Payload};
+use crate::memory::{Buf, BufSlice, Payload};
 
 /// Who asks: the identity after squashing, as the kernel is to see it.
 ///
@@ -178,7 +178,7 @@ pub trait Store {
     ) -> Result<(Attributes, Attributes)>;
 
     /// Finds `name` in `dir`. A symbolic link is found itself, not followed. A mount point inside the export is refused ([`Error::ACCES`]).
-    async fn lookup(&self, caller: &Caller, dir: &Self::Node, name: &Name) -> Result<(Self::Node, Attributes)>;
+    async fn lookup(&self, caller: &Caller, dir: &Self::Node, name: &Name<'_>) -> Result<(Self::Node, Attributes)>;
 
     /// The directory above; the root's is the root.
     async fn parent(&self, caller: &Caller, dir: &Self::Node) -> Result<(Self::Node, Attributes)>;
@@ -190,6 +190,12 @@ pub trait Store {
     /// object's mode or owner has changed. A regular file's owner is granted access in spite of its mode bits (RFC 1813 s4.4).
     /// [`Error::ISDIR`] for directories, [`Error::INVAL`] for other kinds.
     async fn open(&self, caller: &Caller, node: &Self::Node, access: Access) -> Result<Self::Open>;
+
+    /// What [`Store::read`] would give, if the store has the bytes in this core's memory already: ask before taking a buffer for a read. Never bytes of
+    /// anything but the object. `None` is always right.
+    fn resident(&self, _open: &Self::Open, _offset: u64, _len_bytes: usize) -> Option<(BufSlice, Moved)> {
+        None
+    }
 
     /// Reads up to `len_bytes` at `offset` into `into` from its start, whose length is then the bytes read. `Ok` with fewer bytes at the end
     /// of the file only. The buffer comes back in every case.
@@ -212,7 +218,7 @@ pub trait Store {
         &self,
         caller: &Caller,
         dir: &Self::Node,
-        name: &Name,
+        name: &Name<'_>,
         mode: CreateMode,
         attributes: &SetAttributes,
     ) -> Result<Created<Self::Node>>;
@@ -222,7 +228,7 @@ pub trait Store {
         &self,
         caller: &Caller,
         dir: &Self::Node,
-        name: &Name,
+        name: &Name<'_>,
         attributes: &SetAttributes,
     ) -> Result<Created<Self::Node>>;
 
@@ -231,7 +237,7 @@ pub trait Store {
         &self,
         caller: &Caller,
         dir: &Self::Node,
-        name: &Name,
+        name: &Name<'_>,
         target: &[u8],
         attributes: &SetAttributes,
     ) -> Result<Created<Self::Node>>;
@@ -241,32 +247,32 @@ pub trait Store {
         &self,
         caller: &Caller,
         dir: &Self::Node,
-        name: &Name,
+        name: &Name<'_>,
         special: Special,
         attributes: &SetAttributes,
     ) -> Result<Created<Self::Node>>;
 
     /// Removes a name that is no directory ([`Error::ISDIR`] otherwise).
-    async fn remove(&self, caller: &Caller, dir: &Self::Node, name: &Name) -> Result<()>;
+    async fn remove(&self, caller: &Caller, dir: &Self::Node, name: &Name<'_>) -> Result<()>;
 
     /// Removes an empty directory.
-    async fn remove_directory(&self, caller: &Caller, dir: &Self::Node, name: &Name) -> Result<()>;
+    async fn remove_directory(&self, caller: &Caller, dir: &Self::Node, name: &Name<'_>) -> Result<()>;
 
     /// Renames, replacing what is there, as one step.
     async fn rename(
         &self,
         caller: &Caller,
         from_dir: &Self::Node,
-        from: &Name,
+        from: &Name<'_>,
         to_dir: &Self::Node,
-        to: &Name,
+        to: &Name<'_>,
     ) -> Result<()>;
 
     /// Gives the object a second name.
-    async fn link(&self, caller: &Caller, node: &Self::Node, dir: &Self::Node, name: &Name) -> Result<()>;
+    async fn link(&self, caller: &Caller, node: &Self::Node, dir: &Self::Node, name: &Name<'_>) -> Result<()>;
 
     /// Entries after `cookie` (0: from the start), about `budget_bytes` of them. `.` and `..` are included; the `..` of the root is the root.
-    /// `verifier` is 0 at the first call; a store whose cookies never become invalid ignores it.
+    /// Cookies never become invalid, so there is no verifier (RFC 1813 s3.3.16): the protocol gives out 0.
     async fn read_directory(
         &self,
         caller: &Caller,
