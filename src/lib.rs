@@ -9,4 +9,5 @@ pub mod memory;
 pub mod observe;
 pub mod server;
 pub mod session;
+pub mod store;
 pub mod topology;

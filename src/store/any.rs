@@ -5,11 +5,11 @@
 //! as long as each export keeps its own.
 
 use super::fault::Fault;
-use super::{DirEntry, DirPage, null, posix};
 use super::{
-    Access, Attributes, Caller, CreateMode, Created, Error, FileSystemInfo, FileSystemLimits, Grants, Moved, Name,
-    Result, SeekTarget, SetAttributes, Special, Stability, Store, TimeSpec, XattrMode,
+    Access, Attributes, Caller, CreateMode, Created, Error, FileSystemInfo, FileSystemLimits, Grants, Moved,
+    Name, Result, SeekTarget, SetAttributes, Special, Stability, Store, TimeSpec, XattrMode,
 };
+use super::{DirEntry, DirPage, null, posix};
 use crate::limits::STORE_HANDLE_BYTES;
 use crate::memory::{Buf, BufSlice, Payload};
 
@@ -188,26 +188,44 @@ impl Store for Plain {
         }
     }
 
-    async fn set_attributes(&self, caller: &Caller, node: &AnyNode, change: &SetAttributes, guard: Option<TimeSpec>) -> Result<(Attributes, Attributes)> {
+    async fn set_attributes(
+        &self,
+        caller: &Caller,
+        node: &AnyNode,
+        change: &SetAttributes,
+        guard: Option<TimeSpec>,
+    ) -> Result<(Attributes, Attributes)> {
         match (self, node) {
-            (Plain::Posix(store), AnyNode::Posix(node)) => store.set_attributes(caller, node, change, guard).await,
-            (Plain::Null(store), AnyNode::Null(node)) => store.set_attributes(caller, node, change, guard).await,
+            (Plain::Posix(store), AnyNode::Posix(node)) => {
+                store.set_attributes(caller, node, change, guard).await
+            }
+            (Plain::Null(store), AnyNode::Null(node)) => {
+                store.set_attributes(caller, node, change, guard).await
+            }
             _ => Err(Error::STALE),
         }
     }
 
     async fn lookup(&self, caller: &Caller, dir: &AnyNode, name: &Name<'_>) -> Result<(AnyNode, Attributes)> {
         match (self, dir) {
-            (Plain::Posix(store), AnyNode::Posix(dir)) => store.lookup(caller, dir, name).await.map(|(node, attributes)| (node.into(), attributes)),
-            (Plain::Null(store), AnyNode::Null(dir)) => store.lookup(caller, dir, name).await.map(|(node, attributes)| (node.into(), attributes)),
+            (Plain::Posix(store), AnyNode::Posix(dir)) => {
+                store.lookup(caller, dir, name).await.map(|(node, attributes)| (node.into(), attributes))
+            }
+            (Plain::Null(store), AnyNode::Null(dir)) => {
+                store.lookup(caller, dir, name).await.map(|(node, attributes)| (node.into(), attributes))
+            }
             _ => Err(Error::STALE),
         }
     }
 
     async fn parent(&self, caller: &Caller, dir: &AnyNode) -> Result<(AnyNode, Attributes)> {
         match (self, dir) {
-            (Plain::Posix(store), AnyNode::Posix(dir)) => store.parent(caller, dir).await.map(|(node, attributes)| (node.into(), attributes)),
-            (Plain::Null(store), AnyNode::Null(dir)) => store.parent(caller, dir).await.map(|(node, attributes)| (node.into(), attributes)),
+            (Plain::Posix(store), AnyNode::Posix(dir)) => {
+                store.parent(caller, dir).await.map(|(node, attributes)| (node.into(), attributes))
+            }
+            (Plain::Null(store), AnyNode::Null(dir)) => {
+                store.parent(caller, dir).await.map(|(node, attributes)| (node.into(), attributes))
+            }
             _ => Err(Error::STALE),
         }
     }
@@ -222,13 +240,23 @@ impl Store for Plain {
 
     async fn open(&self, caller: &Caller, node: &AnyNode, access: Access) -> Result<AnyOpen> {
         match (self, node) {
-            (Plain::Posix(store), AnyNode::Posix(node)) => store.open(caller, node, access).await.map(Into::into),
-            (Plain::Null(store), AnyNode::Null(node)) => store.open(caller, node, access).await.map(Into::into),
+            (Plain::Posix(store), AnyNode::Posix(node)) => {
+                store.open(caller, node, access).await.map(Into::into)
+            }
+            (Plain::Null(store), AnyNode::Null(node)) => {
+                store.open(caller, node, access).await.map(Into::into)
+            }
             _ => Err(Error::STALE),
         }
     }
 
-    async fn write(&self, open: &AnyOpen, offset: u64, data: Payload, stability: Stability) -> Result<(Moved, Stability)> {
+    async fn write(
+        &self,
+        open: &AnyOpen,
+        offset: u64,
+        data: Payload,
+        stability: Stability,
+    ) -> Result<(Moved, Stability)> {
         match (self, open) {
             (Plain::Posix(store), AnyOpen::Posix(open)) => store.write(open, offset, data, stability).await,
             (Plain::Null(store), AnyOpen::Null(open)) => store.write(open, offset, data, stability).await,
@@ -244,34 +272,77 @@ impl Store for Plain {
         }
     }
 
-    async fn create(&self, caller: &Caller, dir: &AnyNode, name: &Name<'_>, mode: CreateMode, attributes: &SetAttributes) -> Result<Created<AnyNode>> {
+    async fn create(
+        &self,
+        caller: &Caller,
+        dir: &AnyNode,
+        name: &Name<'_>,
+        mode: CreateMode,
+        attributes: &SetAttributes,
+    ) -> Result<Created<AnyNode>> {
         match (self, dir) {
-            (Plain::Posix(store), AnyNode::Posix(dir)) => store.create(caller, dir, name, mode, attributes).await.map(wrap),
-            (Plain::Null(store), AnyNode::Null(dir)) => store.create(caller, dir, name, mode, attributes).await.map(wrap),
+            (Plain::Posix(store), AnyNode::Posix(dir)) => {
+                store.create(caller, dir, name, mode, attributes).await.map(wrap)
+            }
+            (Plain::Null(store), AnyNode::Null(dir)) => {
+                store.create(caller, dir, name, mode, attributes).await.map(wrap)
+            }
             _ => Err(Error::STALE),
         }
     }
 
-    async fn make_directory(&self, caller: &Caller, dir: &AnyNode, name: &Name<'_>, attributes: &SetAttributes) -> Result<Created<AnyNode>> {
+    async fn make_directory(
+        &self,
+        caller: &Caller,
+        dir: &AnyNode,
+        name: &Name<'_>,
+        attributes: &SetAttributes,
+    ) -> Result<Created<AnyNode>> {
         match (self, dir) {
-            (Plain::Posix(store), AnyNode::Posix(dir)) => store.make_directory(caller, dir, name, attributes).await.map(wrap),
-            (Plain::Null(store), AnyNode::Null(dir)) => store.make_directory(caller, dir, name, attributes).await.map(wrap),
+            (Plain::Posix(store), AnyNode::Posix(dir)) => {
+                store.make_directory(caller, dir, name, attributes).await.map(wrap)
+            }
+            (Plain::Null(store), AnyNode::Null(dir)) => {
+                store.make_directory(caller, dir, name, attributes).await.map(wrap)
+            }
             _ => Err(Error::STALE),
         }
     }
 
-    async fn make_symlink(&self, caller: &Caller, dir: &AnyNode, name: &Name<'_>, target: &[u8], attributes: &SetAttributes) -> Result<Created<AnyNode>> {
+    async fn make_symlink(
+        &self,
+        caller: &Caller,
+        dir: &AnyNode,
+        name: &Name<'_>,
+        target: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created<AnyNode>> {
         match (self, dir) {
-            (Plain::Posix(store), AnyNode::Posix(dir)) => store.make_symlink(caller, dir, name, target, attributes).await.map(wrap),
-            (Plain::Null(store), AnyNode::Null(dir)) => store.make_symlink(caller, dir, name, target, attributes).await.map(wrap),
+            (Plain::Posix(store), AnyNode::Posix(dir)) => {
+                store.make_symlink(caller, dir, name, target, attributes).await.map(wrap)
+            }
+            (Plain::Null(store), AnyNode::Null(dir)) => {
+                store.make_symlink(caller, dir, name, target, attributes).await.map(wrap)
+            }
             _ => Err(Error::STALE),
         }
     }
 
-    async fn make_special(&self, caller: &Caller, dir: &AnyNode, name: &Name<'_>, special: Special, attributes: &SetAttributes) -> Result<Created<AnyNode>> {
+    async fn make_special(
+        &self,
+        caller: &Caller,
+        dir: &AnyNode,
+        name: &Name<'_>,
+        special: Special,
+        attributes: &SetAttributes,
+    ) -> Result<Created<AnyNode>> {
         match (self, dir) {
-            (Plain::Posix(store), AnyNode::Posix(dir)) => store.make_special(caller, dir, name, special, attributes).await.map(wrap),
-            (Plain::Null(store), AnyNode::Null(dir)) => store.make_special(caller, dir, name, special, attributes).await.map(wrap),
+            (Plain::Posix(store), AnyNode::Posix(dir)) => {
+                store.make_special(caller, dir, name, special, attributes).await.map(wrap)
+            }
+            (Plain::Null(store), AnyNode::Null(dir)) => {
+                store.make_special(caller, dir, name, special, attributes).await.map(wrap)
+            }
             _ => Err(Error::STALE),
         }
     }
@@ -292,26 +363,51 @@ impl Store for Plain {
         }
     }
 
-    async fn rename(&self, caller: &Caller, from_dir: &AnyNode, from: &Name<'_>, to_dir: &AnyNode, to: &Name<'_>) -> Result<()> {
+    async fn rename(
+        &self,
+        caller: &Caller,
+        from_dir: &AnyNode,
+        from: &Name<'_>,
+        to_dir: &AnyNode,
+        to: &Name<'_>,
+    ) -> Result<()> {
         match (self, from_dir, to_dir) {
-            (Plain::Posix(store), AnyNode::Posix(from_dir), AnyNode::Posix(to_dir)) => store.rename(caller, from_dir, from, to_dir, to).await,
-            (Plain::Null(store), AnyNode::Null(from_dir), AnyNode::Null(to_dir)) => store.rename(caller, from_dir, from, to_dir, to).await,
+            (Plain::Posix(store), AnyNode::Posix(from_dir), AnyNode::Posix(to_dir)) => {
+                store.rename(caller, from_dir, from, to_dir, to).await
+            }
+            (Plain::Null(store), AnyNode::Null(from_dir), AnyNode::Null(to_dir)) => {
+                store.rename(caller, from_dir, from, to_dir, to).await
+            }
             _ => Err(Error::STALE),
         }
     }
 
     async fn link(&self, caller: &Caller, node: &AnyNode, dir: &AnyNode, name: &Name<'_>) -> Result<()> {
         match (self, node, dir) {
-            (Plain::Posix(store), AnyNode::Posix(node), AnyNode::Posix(dir)) => store.link(caller, node, dir, name).await,
-            (Plain::Null(store), AnyNode::Null(node), AnyNode::Null(dir)) => store.link(caller, node, dir, name).await,
+            (Plain::Posix(store), AnyNode::Posix(node), AnyNode::Posix(dir)) => {
+                store.link(caller, node, dir, name).await
+            }
+            (Plain::Null(store), AnyNode::Null(node), AnyNode::Null(dir)) => {
+                store.link(caller, node, dir, name).await
+            }
             _ => Err(Error::STALE),
         }
     }
 
-    async fn read_directory(&self, caller: &Caller, dir: &AnyNode, cookie: u64, budget_bytes: usize) -> Result<AnyPage> {
+    async fn read_directory(
+        &self,
+        caller: &Caller,
+        dir: &AnyNode,
+        cookie: u64,
+        budget_bytes: usize,
+    ) -> Result<AnyPage> {
         match (self, dir) {
-            (Plain::Posix(store), AnyNode::Posix(dir)) => store.read_directory(caller, dir, cookie, budget_bytes).await.map(Into::into),
-            (Plain::Null(store), AnyNode::Null(dir)) => store.read_directory(caller, dir, cookie, budget_bytes).await.map(Into::into),
+            (Plain::Posix(store), AnyNode::Posix(dir)) => {
+                store.read_directory(caller, dir, cookie, budget_bytes).await.map(Into::into)
+            }
+            (Plain::Null(store), AnyNode::Null(dir)) => {
+                store.read_directory(caller, dir, cookie, budget_bytes).await.map(Into::into)
+            }
             _ => Err(Error::STALE),
         }
     }
@@ -326,8 +422,12 @@ impl Store for Plain {
 
     async fn allocate(&self, open: &AnyOpen, offset: u64, len_bytes: u64, keep_size: bool) -> Result<()> {
         match (self, open) {
-            (Plain::Posix(store), AnyOpen::Posix(open)) => store.allocate(open, offset, len_bytes, keep_size).await,
-            (Plain::Null(store), AnyOpen::Null(open)) => store.allocate(open, offset, len_bytes, keep_size).await,
+            (Plain::Posix(store), AnyOpen::Posix(open)) => {
+                store.allocate(open, offset, len_bytes, keep_size).await
+            }
+            (Plain::Null(store), AnyOpen::Null(open)) => {
+                store.allocate(open, offset, len_bytes, keep_size).await
+            }
             _ => Err(Error::STALE),
         }
     }
@@ -348,10 +448,21 @@ impl Store for Plain {
         }
     }
 
-    async fn copy_range(&self, from: &AnyOpen, from_offset: u64, to: &AnyOpen, to_offset: u64, len_bytes: u64) -> Result<u64> {
+    async fn copy_range(
+        &self,
+        from: &AnyOpen,
+        from_offset: u64,
+        to: &AnyOpen,
+        to_offset: u64,
+        len_bytes: u64,
+    ) -> Result<u64> {
         match (self, from, to) {
-            (Plain::Posix(store), AnyOpen::Posix(from), AnyOpen::Posix(to)) => store.copy_range(from, from_offset, to, to_offset, len_bytes).await,
-            (Plain::Null(store), AnyOpen::Null(from), AnyOpen::Null(to)) => store.copy_range(from, from_offset, to, to_offset, len_bytes).await,
+            (Plain::Posix(store), AnyOpen::Posix(from), AnyOpen::Posix(to)) => {
+                store.copy_range(from, from_offset, to, to_offset, len_bytes).await
+            }
+            (Plain::Null(store), AnyOpen::Null(from), AnyOpen::Null(to)) => {
+                store.copy_range(from, from_offset, to, to_offset, len_bytes).await
+            }
             _ => Err(Error::STALE),
         }
     }
@@ -364,10 +475,21 @@ impl Store for Plain {
         }
     }
 
-    async fn set_xattr(&self, caller: &Caller, node: &AnyNode, name: &[u8], value: &[u8], how: XattrMode) -> Result<()> {
+    async fn set_xattr(
+        &self,
+        caller: &Caller,
+        node: &AnyNode,
+        name: &[u8],
+        value: &[u8],
+        how: XattrMode,
+    ) -> Result<()> {
         match (self, node) {
-            (Plain::Posix(store), AnyNode::Posix(node)) => store.set_xattr(caller, node, name, value, how).await,
-            (Plain::Null(store), AnyNode::Null(node)) => store.set_xattr(caller, node, name, value, how).await,
+            (Plain::Posix(store), AnyNode::Posix(node)) => {
+                store.set_xattr(caller, node, name, value, how).await
+            }
+            (Plain::Null(store), AnyNode::Null(node)) => {
+                store.set_xattr(caller, node, name, value, how).await
+            }
             _ => Err(Error::STALE),
         }
     }
@@ -457,7 +579,13 @@ impl Store for AnyStore {
         }
     }
 
-    async fn set_attributes(&self, caller: &Caller, node: &AnyNode, change: &SetAttributes, guard: Option<TimeSpec>) -> Result<(Attributes, Attributes)> {
+    async fn set_attributes(
+        &self,
+        caller: &Caller,
+        node: &AnyNode,
+        change: &SetAttributes,
+        guard: Option<TimeSpec>,
+    ) -> Result<(Attributes, Attributes)> {
         match self {
             AnyStore::Plain(store) => store.set_attributes(caller, node, change, guard).await,
             AnyStore::Fault(store) => store.set_attributes(caller, node, change, guard).await,
@@ -492,7 +620,13 @@ impl Store for AnyStore {
         }
     }
 
-    async fn write(&self, open: &AnyOpen, offset: u64, data: Payload, stability: Stability) -> Result<(Moved, Stability)> {
+    async fn write(
+        &self,
+        open: &AnyOpen,
+        offset: u64,
+        data: Payload,
+        stability: Stability,
+    ) -> Result<(Moved, Stability)> {
         match self {
             AnyStore::Plain(store) => store.write(open, offset, data, stability).await,
             AnyStore::Fault(store) => store.write(open, offset, data, stability).await,
@@ -506,28 +640,55 @@ impl Store for AnyStore {
         }
     }
 
-    async fn create(&self, caller: &Caller, dir: &AnyNode, name: &Name<'_>, mode: CreateMode, attributes: &SetAttributes) -> Result<Created<AnyNode>> {
+    async fn create(
+        &self,
+        caller: &Caller,
+        dir: &AnyNode,
+        name: &Name<'_>,
+        mode: CreateMode,
+        attributes: &SetAttributes,
+    ) -> Result<Created<AnyNode>> {
         match self {
             AnyStore::Plain(store) => store.create(caller, dir, name, mode, attributes).await,
             AnyStore::Fault(store) => store.create(caller, dir, name, mode, attributes).await,
         }
     }
 
-    async fn make_directory(&self, caller: &Caller, dir: &AnyNode, name: &Name<'_>, attributes: &SetAttributes) -> Result<Created<AnyNode>> {
+    async fn make_directory(
+        &self,
+        caller: &Caller,
+        dir: &AnyNode,
+        name: &Name<'_>,
+        attributes: &SetAttributes,
+    ) -> Result<Created<AnyNode>> {
         match self {
             AnyStore::Plain(store) => store.make_directory(caller, dir, name, attributes).await,
             AnyStore::Fault(store) => store.make_directory(caller, dir, name, attributes).await,
         }
     }
 
-    async fn make_symlink(&self, caller: &Caller, dir: &AnyNode, name: &Name<'_>, target: &[u8], attributes: &SetAttributes) -> Result<Created<AnyNode>> {
+    async fn make_symlink(
+        &self,
+        caller: &Caller,
+        dir: &AnyNode,
+        name: &Name<'_>,
+        target: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created<AnyNode>> {
         match self {
             AnyStore::Plain(store) => store.make_symlink(caller, dir, name, target, attributes).await,
             AnyStore::Fault(store) => store.make_symlink(caller, dir, name, target, attributes).await,
         }
     }
 
-    async fn make_special(&self, caller: &Caller, dir: &AnyNode, name: &Name<'_>, special: Special, attributes: &SetAttributes) -> Result<Created<AnyNode>> {
+    async fn make_special(
+        &self,
+        caller: &Caller,
+        dir: &AnyNode,
+        name: &Name<'_>,
+        special: Special,
+        attributes: &SetAttributes,
+    ) -> Result<Created<AnyNode>> {
         match self {
             AnyStore::Plain(store) => store.make_special(caller, dir, name, special, attributes).await,
             AnyStore::Fault(store) => store.make_special(caller, dir, name, special, attributes).await,
@@ -548,7 +709,14 @@ impl Store for AnyStore {
         }
     }
 
-    async fn rename(&self, caller: &Caller, from_dir: &AnyNode, from: &Name<'_>, to_dir: &AnyNode, to: &Name<'_>) -> Result<()> {
+    async fn rename(
+        &self,
+        caller: &Caller,
+        from_dir: &AnyNode,
+        from: &Name<'_>,
+        to_dir: &AnyNode,
+        to: &Name<'_>,
+    ) -> Result<()> {
         match self {
             AnyStore::Plain(store) => store.rename(caller, from_dir, from, to_dir, to).await,
             AnyStore::Fault(store) => store.rename(caller, from_dir, from, to_dir, to).await,
@@ -562,7 +730,13 @@ impl Store for AnyStore {
         }
     }
 
-    async fn read_directory(&self, caller: &Caller, dir: &AnyNode, cookie: u64, budget_bytes: usize) -> Result<AnyPage> {
+    async fn read_directory(
+        &self,
+        caller: &Caller,
+        dir: &AnyNode,
+        cookie: u64,
+        budget_bytes: usize,
+    ) -> Result<AnyPage> {
         match self {
             AnyStore::Plain(store) => store.read_directory(caller, dir, cookie, budget_bytes).await,
             AnyStore::Fault(store) => store.read_directory(caller, dir, cookie, budget_bytes).await,
@@ -597,7 +771,14 @@ impl Store for AnyStore {
         }
     }
 
-    async fn copy_range(&self, from: &AnyOpen, from_offset: u64, to: &AnyOpen, to_offset: u64, len_bytes: u64) -> Result<u64> {
+    async fn copy_range(
+        &self,
+        from: &AnyOpen,
+        from_offset: u64,
+        to: &AnyOpen,
+        to_offset: u64,
+        len_bytes: u64,
+    ) -> Result<u64> {
         match self {
             AnyStore::Plain(store) => store.copy_range(from, from_offset, to, to_offset, len_bytes).await,
             AnyStore::Fault(store) => store.copy_range(from, from_offset, to, to_offset, len_bytes).await,
@@ -611,7 +792,14 @@ impl Store for AnyStore {
         }
     }
 
-    async fn set_xattr(&self, caller: &Caller, node: &AnyNode, name: &[u8], value: &[u8], how: XattrMode) -> Result<()> {
+    async fn set_xattr(
+        &self,
+        caller: &Caller,
+        node: &AnyNode,
+        name: &[u8],
+        value: &[u8],
+        how: XattrMode,
+    ) -> Result<()> {
         match self {
             AnyStore::Plain(store) => store.set_xattr(caller, node, name, value, how).await,
             AnyStore::Fault(store) => store.set_xattr(caller, node, name, value, how).await,

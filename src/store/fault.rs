@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::any::{AnyNode, AnyOpen, AnyPage, Plain};
 use super::{
-    Access, Attributes, Caller, CreateMode, Created, Error, FileSystemInfo, FileSystemLimits, Grants, Moved, Name,
-    Result, SeekTarget, SetAttributes, Special, Stability, Store, TimeSpec, XattrMode,
+    Access, Attributes, Caller, CreateMode, Created, Error, FileSystemInfo, FileSystemLimits, Grants, Moved,
+    Name, Result, SeekTarget, SetAttributes, Special, Stability, Store, TimeSpec, XattrMode,
 };
 use crate::engine;
 use crate::limits::STORE_HANDLE_BYTES;
@@ -168,7 +168,11 @@ impl Fault {
     /// Puts `plan` in front of `store`.
     pub fn new(store: Plain, plan: &Plan) -> Fault {
         let rates_of = |operation: &Operation| {
-            plan.rates.iter().find(|(of, _)| of == operation).map(|(_, rates)| rates.clone()).unwrap_or_default()
+            plan.rates
+                .iter()
+                .find(|(of, _)| of == operation)
+                .map(|(_, rates)| rates.clone())
+                .unwrap_or_default()
         };
         Fault(Rc::new(Shared {
             store,
@@ -293,7 +297,13 @@ impl Store for Fault {
         (buf, result)
     }
 
-    async fn write(&self, open: &AnyOpen, offset: u64, data: Payload, stability: Stability) -> Result<(Moved, Stability)> {
+    async fn write(
+        &self,
+        open: &AnyOpen,
+        offset: u64,
+        data: Payload,
+        stability: Stability,
+    ) -> Result<(Moved, Stability)> {
         let draw = self.fate(Operation::Write).await?;
         let mut data = data;
         data.truncate(draw.shorten(data.total_len()));
@@ -315,7 +325,13 @@ impl Store for Fault {
         draw.after(self.0.store.access(caller, node, wanted).await)
     }
 
-    async fn set_attributes(&self, caller: &Caller, node: &AnyNode, change: &SetAttributes, guard: Option<TimeSpec>) -> Result<(Attributes, Attributes)> {
+    async fn set_attributes(
+        &self,
+        caller: &Caller,
+        node: &AnyNode,
+        change: &SetAttributes,
+        guard: Option<TimeSpec>,
+    ) -> Result<(Attributes, Attributes)> {
         let draw = self.fate(Operation::SetAttributes).await?;
         draw.after(self.0.store.set_attributes(caller, node, change, guard).await)
     }
@@ -345,22 +361,49 @@ impl Store for Fault {
         draw.after(self.0.store.commit(open, offset, len_bytes).await)
     }
 
-    async fn create(&self, caller: &Caller, dir: &AnyNode, name: &Name<'_>, mode: CreateMode, attributes: &SetAttributes) -> Result<Created<AnyNode>> {
+    async fn create(
+        &self,
+        caller: &Caller,
+        dir: &AnyNode,
+        name: &Name<'_>,
+        mode: CreateMode,
+        attributes: &SetAttributes,
+    ) -> Result<Created<AnyNode>> {
         let draw = self.fate(Operation::Create).await?;
         draw.after(self.0.store.create(caller, dir, name, mode, attributes).await)
     }
 
-    async fn make_directory(&self, caller: &Caller, dir: &AnyNode, name: &Name<'_>, attributes: &SetAttributes) -> Result<Created<AnyNode>> {
+    async fn make_directory(
+        &self,
+        caller: &Caller,
+        dir: &AnyNode,
+        name: &Name<'_>,
+        attributes: &SetAttributes,
+    ) -> Result<Created<AnyNode>> {
         let draw = self.fate(Operation::MakeDirectory).await?;
         draw.after(self.0.store.make_directory(caller, dir, name, attributes).await)
     }
 
-    async fn make_symlink(&self, caller: &Caller, dir: &AnyNode, name: &Name<'_>, target: &[u8], attributes: &SetAttributes) -> Result<Created<AnyNode>> {
+    async fn make_symlink(
+        &self,
+        caller: &Caller,
+        dir: &AnyNode,
+        name: &Name<'_>,
+        target: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created<AnyNode>> {
         let draw = self.fate(Operation::MakeSymlink).await?;
         draw.after(self.0.store.make_symlink(caller, dir, name, target, attributes).await)
     }
 
-    async fn make_special(&self, caller: &Caller, dir: &AnyNode, name: &Name<'_>, special: Special, attributes: &SetAttributes) -> Result<Created<AnyNode>> {
+    async fn make_special(
+        &self,
+        caller: &Caller,
+        dir: &AnyNode,
+        name: &Name<'_>,
+        special: Special,
+        attributes: &SetAttributes,
+    ) -> Result<Created<AnyNode>> {
         let draw = self.fate(Operation::MakeSpecial).await?;
         draw.after(self.0.store.make_special(caller, dir, name, special, attributes).await)
     }
@@ -375,7 +418,14 @@ impl Store for Fault {
         draw.after(self.0.store.remove_directory(caller, dir, name).await)
     }
 
-    async fn rename(&self, caller: &Caller, from_dir: &AnyNode, from: &Name<'_>, to_dir: &AnyNode, to: &Name<'_>) -> Result<()> {
+    async fn rename(
+        &self,
+        caller: &Caller,
+        from_dir: &AnyNode,
+        from: &Name<'_>,
+        to_dir: &AnyNode,
+        to: &Name<'_>,
+    ) -> Result<()> {
         let draw = self.fate(Operation::Rename).await?;
         draw.after(self.0.store.rename(caller, from_dir, from, to_dir, to).await)
     }
@@ -385,7 +435,13 @@ impl Store for Fault {
         draw.after(self.0.store.link(caller, node, dir, name).await)
     }
 
-    async fn read_directory(&self, caller: &Caller, dir: &AnyNode, cookie: u64, budget_bytes: usize) -> Result<AnyPage> {
+    async fn read_directory(
+        &self,
+        caller: &Caller,
+        dir: &AnyNode,
+        cookie: u64,
+        budget_bytes: usize,
+    ) -> Result<AnyPage> {
         let draw = self.fate(Operation::ReadDirectory).await?;
         draw.after(self.0.store.read_directory(caller, dir, cookie, budget_bytes).await)
     }
@@ -410,7 +466,14 @@ impl Store for Fault {
         draw.after(self.0.store.seek(open, offset, target).await)
     }
 
-    async fn copy_range(&self, from: &AnyOpen, from_offset: u64, to: &AnyOpen, to_offset: u64, len_bytes: u64) -> Result<u64> {
+    async fn copy_range(
+        &self,
+        from: &AnyOpen,
+        from_offset: u64,
+        to: &AnyOpen,
+        to_offset: u64,
+        len_bytes: u64,
+    ) -> Result<u64> {
         let draw = self.fate(Operation::CopyRange).await?;
         draw.after(self.0.store.copy_range(from, from_offset, to, to_offset, len_bytes).await)
     }
@@ -420,7 +483,14 @@ impl Store for Fault {
         draw.after(self.0.store.get_xattr(caller, node, name).await)
     }
 
-    async fn set_xattr(&self, caller: &Caller, node: &AnyNode, name: &[u8], value: &[u8], how: XattrMode) -> Result<()> {
+    async fn set_xattr(
+        &self,
+        caller: &Caller,
+        node: &AnyNode,
+        name: &[u8],
+        value: &[u8],
+        how: XattrMode,
+    ) -> Result<()> {
         let draw = self.fate(Operation::SetXattr).await?;
         draw.after(self.0.store.set_xattr(caller, node, name, value, how).await)
     }

@@ -178,7 +178,12 @@ pub trait Store {
     ) -> Result<(Attributes, Attributes)>;
 
     /// Finds `name` in `dir`. A symbolic link is found itself, not followed. A mount point inside the export is refused ([`Error::ACCES`]).
-    async fn lookup(&self, caller: &Caller, dir: &Self::Node, name: &Name<'_>) -> Result<(Self::Node, Attributes)>;
+    async fn lookup(
+        &self,
+        caller: &Caller,
+        dir: &Self::Node,
+        name: &Name<'_>,
+    ) -> Result<(Self::Node, Attributes)>;
 
     /// The directory above; the root's is the root.
     async fn parent(&self, caller: &Caller, dir: &Self::Node) -> Result<(Self::Node, Attributes)>;
@@ -199,7 +204,8 @@ pub trait Store {
 
     /// Reads up to `len_bytes` at `offset` into `into` from its start, whose length is then the bytes read. `Ok` with fewer bytes at the end
     /// of the file only. The buffer comes back in every case.
-    async fn read(&self, open: &Self::Open, offset: u64, len_bytes: usize, into: Buf) -> (Buf, Result<Moved>);
+    async fn read(&self, open: &Self::Open, offset: u64, len_bytes: usize, into: Buf)
+    -> (Buf, Result<Moved>);
 
     /// Writes all of `data` at `offset` (or reports how much), then reaches at least `stability`.
     async fn write(
@@ -269,7 +275,8 @@ pub trait Store {
     ) -> Result<()>;
 
     /// Gives the object a second name.
-    async fn link(&self, caller: &Caller, node: &Self::Node, dir: &Self::Node, name: &Name<'_>) -> Result<()>;
+    async fn link(&self, caller: &Caller, node: &Self::Node, dir: &Self::Node, name: &Name<'_>)
+    -> Result<()>;
 
     /// Entries after `cookie` (0: from the start), about `budget_bytes` of them. `.` and `..` are included; the `..` of the root is the root.
     /// Cookies never become invalid, so there is no verifier (RFC 1813 s3.3.16): the protocol gives out 0.

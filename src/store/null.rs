@@ -10,8 +10,8 @@ use arrayvec::ArrayVec;
 
 use super::{
     Access, Attributes, Caller, CreateMode, Created, DirEntry, DirPage, Error, FileKind, FileSystemInfo,
-    FileSystemLimits, Grants, Moved, Name, Result, SeekTarget, SetAttributes, Special, Stability, Store, TimeSpec,
-    XattrMode,
+    FileSystemLimits, Grants, Moved, Name, Result, SeekTarget, SetAttributes, Special, Stability, Store,
+    TimeSpec, XattrMode,
 };
 use crate::limits::{NAME_BYTES, STORE_HANDLE_BYTES};
 use crate::memory::{Buf, BufSlice, Payload, Slab};
@@ -127,7 +127,9 @@ impl Null {
             modified: self.0.since,
             changed: self.0.since,
             created: Some(self.0.since),
-            change_id: (seconds as u64).wrapping_mul(1_000_000_000) + u64::from(nanoseconds) + self.0.changes.get(),
+            change_id: (seconds as u64).wrapping_mul(1_000_000_000)
+                + u64::from(nanoseconds)
+                + self.0.changes.get(),
         }
     }
 
@@ -157,7 +159,11 @@ impl Store for Null {
     async fn resolve(&self, handle: &[u8]) -> Result<Node> {
         let [FORM_NULL, id @ ..] = handle else { return Err(Error::BADHANDLE) };
         let id = u64::from_le_bytes(id.try_into().map_err(|_| Error::BADHANDLE)?);
-        if id == ROOT_ID || (FIRST_FILE_ID..=self.last_id()).contains(&id) { Ok(Node(id)) } else { Err(Error::STALE) }
+        if id == ROOT_ID || (FIRST_FILE_ID..=self.last_id()).contains(&id) {
+            Ok(Node(id))
+        } else {
+            Err(Error::STALE)
+        }
     }
 
     fn file_id(&self, node: &Node) -> u64 {
@@ -198,8 +204,10 @@ impl Store for Null {
         self.expect_root(dir)?;
         let number = name.as_bytes().strip_prefix(b"f").ok_or(Error::NOENT)?;
         // Only the one decimal form: `f01` is no name of f1.
-        let is_decimal = number.iter().all(u8::is_ascii_digit) && (number.len() == 1 || number.first() != Some(&b'0'));
-        let number = std::str::from_utf8(number).ok().filter(|_| is_decimal).and_then(|n| n.parse::<u32>().ok());
+        let is_decimal =
+            number.iter().all(u8::is_ascii_digit) && (number.len() == 1 || number.first() != Some(&b'0'));
+        let number =
+            std::str::from_utf8(number).ok().filter(|_| is_decimal).and_then(|n| n.parse::<u32>().ok());
         let number = number.filter(|&n| n < self.0.settings.files).ok_or(Error::NOENT)?;
         let node = Node(FIRST_FILE_ID + u64::from(number));
         Ok((node, self.of(node)))
@@ -330,7 +338,13 @@ impl Store for Null {
         Err(Error::ROFS)
     }
 
-    async fn read_directory(&self, _caller: &Caller, dir: &Node, cookie: u64, budget_bytes: usize) -> Result<Page> {
+    async fn read_directory(
+        &self,
+        _caller: &Caller,
+        dir: &Node,
+        cookie: u64,
+        budget_bytes: usize,
+    ) -> Result<Page> {
         self.expect_root(dir)?;
         if cookie > i64::MAX as u64 {
             return Err(Error::INVAL);

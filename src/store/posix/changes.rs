@@ -66,14 +66,17 @@ impl Posix {
                     AtFlags::EACCESS | AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW,
                 ) {
                     Ok(()) => Ok(true),
-                    Err(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM | rustix::io::Errno::ROFS) => Ok(false),
+                    Err(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM | rustix::io::Errno::ROFS) => {
+                        Ok(false)
+                    }
                     Err(rustix::io::Errno::TXTBSY) => Ok(false),
                     Err(error) => Err(Error::from(error)),
                 };
                 use rustix::fs::Access as Kernel;
                 let wants_write = wanted.modify || wanted.extend || wanted.delete;
                 let read = wanted.read && may(Kernel::READ_OK)?;
-                let execute = (wanted.lookup || wanted.execute || is_directory && wants_write) && may(Kernel::EXEC_OK)?;
+                let execute =
+                    (wanted.lookup || wanted.execute || is_directory && wants_write) && may(Kernel::EXEC_OK)?;
                 // To change a directory's entries takes the right to search it too.
                 let write = wants_write && writes && (!is_directory || execute) && may(Kernel::WRITE_OK)?;
                 Ok(Grants {
@@ -202,10 +205,18 @@ impl Change {
         }
         if let Some(mode) = what.mode {
             let name = FdName::new(&self.fd);
-            rustix::fs::chmodat(&self.descriptors, name.as_c_str(), Mode::from_raw_mode(mode & 0o7777), AtFlags::empty())?;
+            rustix::fs::chmodat(
+                &self.descriptors,
+                name.as_c_str(),
+                Mode::from_raw_mode(mode & 0o7777),
+                AtFlags::empty(),
+            )?;
         }
         if what.accessed != SetTime::Keep || what.modified != SetTime::Keep {
-            let times = Timestamps { last_access: kernel_time(what.accessed), last_modification: kernel_time(what.modified) };
+            let times = Timestamps {
+                last_access: kernel_time(what.accessed),
+                last_modification: kernel_time(what.modified),
+            };
             let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
             rustix::fs::utimensat(&self.fd, c"", &times, flags)?;
         }

@@ -20,7 +20,9 @@ use super::ring_ops::{self, From};
 use super::{Identity, Posix, fds};
 use crate::engine::{self, ring};
 use crate::memory::{Buf, Payload};
-use crate::store::{Access, Attributes, Caller, Error, FileKind, Moved, Result, SeekTarget, Stability, TimeSpec};
+use crate::store::{
+    Access, Attributes, Caller, Error, FileKind, Moved, Result, SeekTarget, Stability, TimeSpec,
+};
 
 /// How long a judgement stands while only the change time moves.
 const JUDGEMENT: Duration = Duration::from_secs(1);
@@ -54,7 +56,8 @@ impl Judged {
 
     /// Whether the judgement stands for an object with these attributes.
     fn stands(&self, attributes: &Attributes) -> bool {
-        self.is_same(attributes) && (self.changed == attributes.changed || engine::now() - self.at < JUDGEMENT)
+        self.is_same(attributes)
+            && (self.changed == attributes.changed || engine::now() - self.at < JUDGEMENT)
     }
 
     fn is_same(&self, attributes: &Attributes) -> bool {
@@ -227,7 +230,13 @@ impl Posix {
         }
     }
 
-    pub(super) async fn read_file(&self, open: &Open, offset: u64, len_bytes: usize, into: Buf) -> (Buf, Result<Moved>) {
+    pub(super) async fn read_file(
+        &self,
+        open: &Open,
+        offset: u64,
+        len_bytes: usize,
+        into: Buf,
+    ) -> (Buf, Result<Moved>) {
         let mut into = into;
         into.clear();
         let (into, result) = self.read_all(open, offset, len_bytes, into).await;
@@ -243,7 +252,9 @@ impl Posix {
         if let Err(error) = open.expect(Access::Read) {
             return (into, Err(error));
         }
-        let len = len_bytes.min(into.capacity()).min(MAX_OFFSET.saturating_sub(offset).try_into().unwrap_or(usize::MAX));
+        let len = len_bytes
+            .min(into.capacity())
+            .min(MAX_OFFSET.saturating_sub(offset).try_into().unwrap_or(usize::MAX));
         let mut into = into;
         let mut done = 0;
         let mut attributes = None;
@@ -343,7 +354,10 @@ impl Posix {
     ) -> Result<u64> {
         from.expect(Access::Read)?;
         to.expect(Access::Write)?;
-        if [from_offset, to_offset].iter().any(|at| at.checked_add(len_bytes).is_none_or(|end| end > MAX_OFFSET)) {
+        if [from_offset, to_offset]
+            .iter()
+            .any(|at| at.checked_add(len_bytes).is_none_or(|end| end > MAX_OFFSET))
+        {
             return Err(Error::FBIG);
         }
         let mut done = 0;
@@ -357,8 +371,13 @@ impl Posix {
             let (mut from_at, mut to_at) = (from_offset + done, to_offset + done);
             let copied = engine::blocking::run(move || {
                 super::identity::run_as(&caller, || {
-                    let copied =
-                        rustix::fs::copy_file_range(source, Some(&mut from_at), target, Some(&mut to_at), len)?;
+                    let copied = rustix::fs::copy_file_range(
+                        source,
+                        Some(&mut from_at),
+                        target,
+                        Some(&mut to_at),
+                        len,
+                    )?;
                     Ok(copied as u64)
                 })
             })

@@ -164,19 +164,29 @@ impl Listing {
     }
 
     fn hide_parent(&self, bytes: &mut [u8]) {
+        let mut parent = None;
         let mut at = 0;
-        while let Some(entry) = entries(&bytes[at..]).next() {
-            let (is_parent, length) = (entry.name == b"..", u16::from_ne_bytes([bytes[at + 16], bytes[at + 17]]));
-            if is_parent {
-                bytes[at..at + 8].copy_from_slice(&self.boundary.root_id.to_ne_bytes());
+        for entry in entries(bytes) {
+            if entry.name == b".." {
+                parent = Some(at);
             }
-            at += usize::from(length);
+            // The kernel rounds an entry up to 8 bytes.
+            at += packed_len(entry.name);
+        }
+        if let Some(inode) = parent.and_then(|at| bytes.get_mut(at..at + 8)) {
+            inode.copy_from_slice(&self.boundary.root_id.to_ne_bytes());
         }
     }
 }
 
 impl Posix {
-    pub(super) async fn list(&self, caller: &Caller, dir: &Node, cookie: u64, budget_bytes: usize) -> Result<Page> {
+    pub(super) async fn list(
+        &self,
+        caller: &Caller,
+        dir: &Node,
+        cookie: u64,
+        budget_bytes: usize,
+    ) -> Result<Page> {
         dir.expect_directory()?;
         if cookie > i64::MAX as u64 {
             return Err(Error::INVAL);
@@ -208,7 +218,13 @@ impl Posix {
         }
     }
 
-    async fn list_hashed(&self, listing: Listing, dir: &Node, cookie: u64, budget_bytes: usize) -> Result<Page> {
+    async fn list_hashed(
+        &self,
+        listing: Listing,
+        dir: &Node,
+        cookie: u64,
+        budget_bytes: usize,
+    ) -> Result<Page> {
         let known = self.0.windows.borrow_mut().get(&dir.0.serial).cloned();
         if let Some(window) = known.filter(|window| window.covers(cookie)) {
             // The caller may not be the one for whom the window was read.

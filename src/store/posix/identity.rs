@@ -234,7 +234,9 @@ mod tests {
     #[test]
     fn a_panicking_job_leaves_no_identity_behind() {
         let before = seen();
-        let result = std::panic::catch_unwind(|| run_as(&caller(4001, 4002, &[]), || -> Result<()> { panic!("as told") }));
+        let result = std::panic::catch_unwind(|| {
+            run_as(&caller(4001, 4002, &[]), || -> Result<()> { panic!("as told") })
+        });
         assert!(result.is_err());
         assert_eq!(seen(), before);
     }
@@ -245,7 +247,9 @@ mod tests {
         let other = run_as(&caller(4001, 4002, &[4003]), || {
             Ok(std::thread::scope(|scope| {
                 // A new thread inherits; one that was there before does not change: ask the kernel about the main thread.
-                let status = scope.spawn(|| std::fs::read_to_string(format!("/proc/{0}/task/{0}/status", std::process::id())));
+                let status = scope.spawn(|| {
+                    std::fs::read_to_string(format!("/proc/{0}/task/{0}/status", std::process::id()))
+                });
                 status.join().expect("no panic").expect("readable")
             }))
         })

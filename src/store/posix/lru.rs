@@ -29,7 +29,14 @@ impl<K: Clone + Eq + Hash, V> Lru<K, V> {
     /// A map for `capacity` entries, at least one.
     pub(super) fn new(capacity: usize) -> Self {
         let capacity = capacity.clamp(1, NONE as usize - 1);
-        Lru { places: HashMap::new(), slots: Vec::new(), free: Vec::new(), newest: NONE, oldest: NONE, capacity }
+        Lru {
+            places: HashMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            newest: NONE,
+            oldest: NONE,
+            capacity,
+        }
     }
 
     /// How many entries there are.

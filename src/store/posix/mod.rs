@@ -376,7 +376,8 @@ impl Posix {
 
     /// This core's store of the export with this id.
     fn here(fs_id: u64) -> Option<Posix> {
-        HERE.with_borrow(|here| here.iter().find_map(|(id, store)| store.upgrade().filter(|_| *id == fs_id))).map(Posix)
+        HERE.with_borrow(|here| here.iter().find_map(|(id, store)| store.upgrade().filter(|_| *id == fs_id)))
+            .map(Posix)
     }
 }
 
@@ -422,7 +423,8 @@ fn open_for_handles(root: &OwnedFd, sample: &sys::Sample) -> Option<OwnedFd> {
 /// Whether the mount that the root is on has objects outside of the root.
 fn is_subtree(root: &OwnedFd, sample: &sys::Sample) -> Result<bool> {
     // The root of the mount of the whole file system: what mountinfo shows as `/` (proc_pid_mountinfo(5), fields 1, 4 and 5).
-    let path = std::fs::read_link(format!("/proc/self/fd/{}", sys::FdName::new(root).as_c_str().to_string_lossy()))?;
+    let path =
+        std::fs::read_link(format!("/proc/self/fd/{}", sys::FdName::new(root).as_c_str().to_string_lossy()))?;
     let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
     let line = mounts.lines().find(|line| line.split(' ').next() == Some(&sample.mount_id.to_string()));
     let Some(line) = line else { return Ok(true) };
@@ -467,8 +469,10 @@ impl FileSystem {
         let magic = stat.f_type as u64 & 0xffff_ffff;
         let known = KNOWN.iter().find(|entry| entry.0 == magic);
         let name = known.map_or_else(|| format!("{magic:#x}"), |entry| entry.1.to_owned());
-        let (is_local, positions, max_file_bytes, max_links) =
-            known.map_or((false, false, MAX, 32_000), |&(_, _, local, stable, bytes, links)| (local, stable, bytes, links));
+        let (is_local, positions, max_file_bytes, max_links) = known
+            .map_or((false, false, MAX, 32_000), |&(_, _, local, stable, bytes, links)| {
+                (local, stable, bytes, links)
+            });
         Ok(FileSystem {
             is_local,
             is_volatile: matches!(name.as_str(), "tmpfs" | "ramfs"),
@@ -478,7 +482,8 @@ impl FileSystem {
             limits: FileSystemLimits {
                 max_file_bytes,
                 max_links,
-                max_name_bytes: u32::try_from(stat.f_namelen).map_or(limits::NAME_BYTES as u32, |n| n.min(limits::NAME_BYTES as u32)),
+                max_name_bytes: u32::try_from(stat.f_namelen)
+                    .map_or(limits::NAME_BYTES as u32, |n| n.min(limits::NAME_BYTES as u32)),
                 time_step_ns: 1,
                 links: true,
                 symlinks: true,
@@ -493,7 +498,8 @@ impl FileSystem {
 fn kernel_at_least(major: u32, minor: u32) -> bool {
     let uname = rustix::system::uname();
     let release = uname.release().to_string_lossy();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
     let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     found >= (major, minor)
 }

@@ -14,8 +14,8 @@ use super::{Identity, Posix, identity};
 use crate::engine;
 use crate::limits;
 use crate::store::{
-    Access, Attributes, Caller, CreateMode, Created, Error, FileKind, Name, Result, SetAttributes, SetTime, Special,
-    TimeSpec,
+    Access, Attributes, Caller, CreateMode, Created, Error, FileKind, Name, Result, SetAttributes, SetTime,
+    Special, TimeSpec,
 };
 
 /// Permission bits of files and directories that are made without a mode.
@@ -39,7 +39,12 @@ impl Posix {
         ring_ops::open(identity.personality, from, PATH_FLAGS, 0, ONE_COMPONENT).await.map_err(confined)
     }
 
-    pub(super) async fn find_name(&self, caller: &Caller, dir: &Node, name: &Name<'_>) -> Result<(Node, Attributes)> {
+    pub(super) async fn find_name(
+        &self,
+        caller: &Caller,
+        dir: &Node,
+        name: &Name<'_>,
+    ) -> Result<(Node, Attributes)> {
         let identity = self.identity(caller)?;
         let fd = self.find(&identity, dir, name).await?;
         let (node, attributes) = self.adopt(fd).await?;
@@ -62,7 +67,8 @@ impl Posix {
         }
         let identity = self.identity(caller)?;
         let flags = PATH_FLAGS | OFlags::DIRECTORY;
-        let above = ring_ops::open(identity.personality, From::Name(dir.fd(), b".."), flags, 0, UPWARDS).await;
+        let above =
+            ring_ops::open(identity.personality, From::Name(dir.fd(), b".."), flags, 0, UPWARDS).await;
         let fd = above.map_err(confined)?;
         // A directory that was moved out of the export must not show what is there (the case N-15).
         let (boundary, fd) = (self.0.boundary, fd);
@@ -83,8 +89,10 @@ impl Posix {
             return Err(Error::INVAL);
         }
         let fd = node.fd().clone();
-        let target =
-            engine::blocking::run(move || rustix::fs::readlinkat(fd, c"", Vec::with_capacity(limits::PATH_BYTES))).await?;
+        let target = engine::blocking::run(move || {
+            rustix::fs::readlinkat(fd, c"", Vec::with_capacity(limits::PATH_BYTES))
+        })
+        .await?;
         into.clear();
         into.extend_from_slice(target.as_bytes());
         Ok(())
@@ -110,7 +118,12 @@ impl Posix {
             _ => attributes.mode.unwrap_or(FILE_MODE) & 0o7777,
         };
         for _ in 0..TRIES {
-            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let flags = OFlags::CREATE
+                | OFlags::EXCL
+                | OFlags::WRONLY
+                | OFlags::NOFOLLOW
+                | OFlags::NONBLOCK
+                | OFlags::CLOEXEC;
             let from = From::Name(dir.fd(), name.as_bytes());
             match ring_ops::open(identity.personality, from, flags, bits, ONE_COMPONENT).await {
                 Ok(fd) => return self.finish_file(&identity, dir, name, fd, mode, attributes).await,
@@ -144,7 +157,11 @@ impl Posix {
         let rest = match mode {
             CreateMode::Exclusive(verifier) => {
                 let (accessed, modified) = verifier_times(verifier);
-                SetAttributes { accessed: SetTime::To(accessed), modified: SetTime::To(modified), ..Default::default() }
+                SetAttributes {
+                    accessed: SetTime::To(accessed),
+                    modified: SetTime::To(modified),
+                    ..Default::default()
+                }
             }
             _ => rest_of(&identity.caller, attributes, &made, self.0.abilities.switches_identity),
         };
@@ -201,7 +218,8 @@ impl Posix {
         }
         // Of an existing file only the size is set, as by the kernel server: a create without O_EXCL does not change a mode.
         let rest = SetAttributes { size_bytes: attributes.size_bytes, ..Default::default() };
-        let attributes = if rest.is_empty() { found } else { self.change(caller, &node, &rest, None).await?.1 };
+        let attributes =
+            if rest.is_empty() { found } else { self.change(caller, &node, &rest, None).await?.1 };
         Ok(Created { node, attributes })
     }
 
@@ -287,15 +305,22 @@ impl Posix {
         let (node, made) = self.adopt(fd).await?;
         self.learn(dir, name, &node);
         // Somebody may have put another object in its place already, which is not ours to change.
-        let is_ours = made.kind == kind && (!self.0.abilities.switches_identity || made.uid == identity.caller.uid);
+        let is_ours =
+            made.kind == kind && (!self.0.abilities.switches_identity || made.uid == identity.caller.uid);
         let rest = rest_of(&identity.caller, attributes, &made, self.0.abilities.switches_identity);
-        let attributes = if is_ours { self.apply_rest(&identity.caller, &node, &rest, made).await? } else { made };
+        let attributes =
+            if is_ours { self.apply_rest(&identity.caller, &node, &rest, made).await? } else { made };
         self.settle_directory(dir).await?;
         Ok(Created { node, attributes })
     }
 
     /// What is under `name` before it goes away: its handle, so that it can be let go of when that was its last link.
-    async fn before_removal(&self, identity: &Identity, dir: &Node, name: &Name<'_>) -> Option<(HandleBytes, u64)> {
+    async fn before_removal(
+        &self,
+        identity: &Identity,
+        dir: &Node,
+        name: &Name<'_>,
+    ) -> Option<(HandleBytes, u64)> {
         let fd = self.find(identity, dir, name).await.ok()?;
         let boundary = self.0.boundary;
         if !self.0.abilities.is_local {
@@ -314,7 +339,13 @@ impl Posix {
         self.0.index.borrow_mut().forget(file_id);
     }
 
-    pub(super) async fn unlink(&self, caller: &Caller, dir: &Node, name: &Name<'_>, directory: bool) -> Result<()> {
+    pub(super) async fn unlink(
+        &self,
+        caller: &Caller,
+        dir: &Node,
+        name: &Name<'_>,
+        directory: bool,
+    ) -> Result<()> {
         self.expect_writable(dir)?;
         let identity = self.identity(caller)?;
         let removed = self.before_removal(&identity, dir, name).await;
@@ -334,9 +365,11 @@ impl Posix {
         self.expect_writable(from_dir)?;
         self.expect_writable(to_dir)?;
         let identity = self.identity(caller)?;
-        let moved = if self.0.mount.is_none() { self.before_removal(&identity, from_dir, from).await } else { None };
+        let moved =
+            if self.0.mount.is_none() { self.before_removal(&identity, from_dir, from).await } else { None };
         let replaced = self.before_removal(&identity, to_dir, to).await;
-        let (first, second) = (From::Name(from_dir.fd(), from.as_bytes()), Some((to_dir.fd(), to.as_bytes())));
+        let (first, second) =
+            (From::Name(from_dir.fd(), from.as_bytes()), Some((to_dir.fd(), to.as_bytes())));
         ring_ops::on_names(identity.personality, PathOp::Rename, first, second).await?;
         if let Some((_, file_id)) = moved {
             self.0.index.borrow_mut().learn(file_id, to_dir.0.file_id, to.as_bytes());
@@ -349,7 +382,13 @@ impl Posix {
         Ok(())
     }
 
-    pub(super) async fn link_name(&self, caller: &Caller, node: &Node, dir: &Node, name: &Name<'_>) -> Result<()> {
+    pub(super) async fn link_name(
+        &self,
+        caller: &Caller,
+        node: &Node,
+        dir: &Node,
+        name: &Name<'_>,
+    ) -> Result<()> {
         self.expect_writable(dir)?;
         if node.0.kind == FileKind::Directory {
             return Err(Error::PERM);
@@ -368,7 +407,8 @@ impl Posix {
 /// to the server; the kernel server does the same).
 fn verifier_times(verifier: [u8; 8]) -> (TimeSpec, TimeSpec) {
     let [a, b, c, d, e, f, g, h] = verifier;
-    let half = |bytes| TimeSpec { seconds: i64::from(u32::from_be_bytes(bytes) & 0x7fff_ffff), nanoseconds: 0 };
+    let half =
+        |bytes| TimeSpec { seconds: i64::from(u32::from_be_bytes(bytes) & 0x7fff_ffff), nanoseconds: 0 };
     (half([a, b, c, d]), half([e, f, g, h]))
 }
 
@@ -378,7 +418,10 @@ fn rest_of(caller: &Caller, wanted: &SetAttributes, made: &Attributes, switches:
     let set_ids = 0o6000;
     SetAttributes {
         // mkdir does not take set-id bits; what it inherits stays.
-        mode: wanted.mode.filter(|mode| mode & set_ids & !made.mode != 0).map(|mode| (mode | made.mode & 0o2000) & 0o7777),
+        mode: wanted
+            .mode
+            .filter(|mode| mode & set_ids & !made.mode != 0)
+            .map(|mode| (mode | made.mode & 0o2000) & 0o7777),
         // Only the superuser gives files away; others' wish is passed over, as by the kernel server.
         uid: wanted.uid.filter(|&uid| uid != made.uid && is_root),
         gid: wanted.gid.filter(|&gid| gid != made.gid),

@@ -154,8 +154,11 @@ impl Boundary {
         if !self.holds(&sample) {
             return Err(Error::ACCES);
         }
-        let handle =
-            if self.kernel_handles { sys::name_to_handle(fd.as_fd())? } else { search_handle(fd.as_fd(), &sample) };
+        let handle = if self.kernel_handles {
+            sys::name_to_handle(fd.as_fd())?
+        } else {
+            search_handle(fd.as_fd(), &sample)
+        };
         Ok(Found { fd, sample, handle })
     }
 
@@ -202,7 +205,9 @@ pub(super) fn search_handle(fd: BorrowedFd<'_>, sample: &Sample) -> HandleBytes 
 fn stamp(fd: BorrowedFd<'_>, sample: &Sample) -> u64 {
     use std::hash::Hasher;
     if let Some(created) = sample.attributes.created {
-        return (created.seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(u64::from(created.nanoseconds));
+        return (created.seconds as u64)
+            .wrapping_mul(1_000_000_000)
+            .wrapping_add(u64::from(created.nanoseconds));
     }
     let Ok(handle) = sys::name_to_handle(fd) else { return 0 };
     let mut hasher = siphasher::sip::SipHasher24::new();

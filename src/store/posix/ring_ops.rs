@@ -40,7 +40,13 @@ fn is_transient(result: i32) -> bool {
 
 /// Reads up to `len` bytes at `offset` behind the first `at` bytes of `buf`, whose length becomes `at` plus the bytes read. One transfer: may
 /// be short.
-pub(super) async fn read(file: &Rc<OpenFile>, offset: u64, at: usize, len: usize, buf: Buf) -> (Buf, Result<usize>) {
+pub(super) async fn read(
+    file: &Rc<OpenFile>,
+    offset: u64,
+    at: usize,
+    len: usize,
+    buf: Buf,
+) -> (Buf, Result<usize>) {
     let mut buf = buf;
     buf.truncate(at);
     let at = buf.len();
@@ -51,7 +57,9 @@ pub(super) async fn read(file: &Rc<OpenFile>, offset: u64, at: usize, len: usize
             Some(index) => on_file!(file, |target| {
                 opcode::ReadFixed::new(target, start, len as u32, index).offset(offset).build()
             }),
-            None => on_file!(file, |target| opcode::Read::new(target, start, len as u32).offset(offset).build()),
+            None => {
+                on_file!(file, |target| opcode::Read::new(target, start, len as u32).offset(offset).build())
+            }
         };
         // SAFETY: `start` leads into the buffer's own memory, at least `len` bytes of it, and the buffer is kept.
         let completion = unsafe { ring::submit(entry, Keep::Buf(buf)) }.await;
@@ -102,7 +110,10 @@ pub(super) async fn write(
                 let (start, len) = (segment.as_ptr(), segment.len() as u32);
                 let entry = match ring::registered_index(start, segment.len()) {
                     Some(index) => on_file!(file, |target| {
-                        opcode::WriteFixed::new(target, start, len, index).offset(offset).rw_flags(flags).build()
+                        opcode::WriteFixed::new(target, start, len, index)
+                            .offset(offset)
+                            .rw_flags(flags)
+                            .build()
                     }),
                     None => on_file!(file, |target| {
                         opcode::Write::new(target, start, len).offset(offset).rw_flags(flags).build()
@@ -125,8 +136,8 @@ pub(super) async fn write(
 async fn write_vectored(file: &Rc<OpenFile>, offset: u64, data: Payload, flags: i32) -> (Payload, i32) {
     let empty = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
     let spare = VECTORS.with_borrow_mut(Vec::pop);
-    let mut vectors =
-        spare.unwrap_or_else(|| Box::new(Vectors { payload: Payload::new(), list: [empty; PAYLOAD_SEGMENTS] }));
+    let mut vectors = spare
+        .unwrap_or_else(|| Box::new(Vectors { payload: Payload::new(), list: [empty; PAYLOAD_SEGMENTS] }));
     vectors.payload = data;
     let count = vectors.payload.segments().len();
     for (place, segment) in vectors.list.iter_mut().zip(vectors.payload.segments()) {
@@ -154,7 +165,9 @@ async fn write_vectored(file: &Rc<OpenFile>, offset: u64, data: Payload, flags: 
 pub(super) async fn fsync_range(file: &Rc<OpenFile>, offset: u64, len: u64) -> Result<()> {
     // The kernel's range has a 32-bit length; a longer one becomes the whole file, which is never less.
     let (offset, len) = match u32::try_from(len) {
-        Ok(len) if len != 0 && offset.checked_add(u64::from(len)).is_some_and(|end| end <= i64::MAX as u64) => {
+        Ok(len)
+            if len != 0 && offset.checked_add(u64::from(len)).is_some_and(|end| end <= i64::MAX as u64) =>
+        {
             (offset, len)
         }
         _ => (0, 0),
@@ -171,7 +184,8 @@ pub(super) async fn fsync(fd: &Arc<OwnedFd>) -> Result<()> {
 
 /// Reserves or frees space (`fallocate(2)`) under the caller's personality.
 pub(super) async fn fallocate(file: &Rc<OpenFile>, mode: i32, offset: u64, len: u64) -> Result<()> {
-    let entry = on_file!(file, |target| opcode::Fallocate::new(target, len).offset(offset).mode(mode).build());
+    let entry =
+        on_file!(file, |target| opcode::Fallocate::new(target, len).offset(offset).mode(mode).build());
     Error::check(without_pointers(entry.personality(file.personality()), file.clone()).await).map(drop)
 }
 

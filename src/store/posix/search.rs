@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 
+use super::Posix;
 use super::directory::entries;
 use super::lru::Lru;
 use super::node::{Boundary, Found, Node, parse_search_handle};
 use super::sys::{self, HandleBytes, ONE_COMPONENT, PATH_FLAGS};
-use super::Posix;
 use crate::engine;
 use crate::limits;
 use crate::memory::CoreId;
@@ -155,7 +155,9 @@ fn search(
     let mut bytes = Vec::with_capacity(limits::READDIR_BUDGET_BYTES);
     while let Some((id, path)) = queue.pop_front() {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let Ok(directory) = rustix::fs::openat2(root.as_fd(), path.as_slice(), flags, Mode::empty(), ONE_COMPONENT) else {
+        let Ok(directory) =
+            rustix::fs::openat2(root.as_fd(), path.as_slice(), flags, Mode::empty(), ONE_COMPONENT)
+        else {
             continue;
         };
         loop {
@@ -180,7 +182,8 @@ fn search(
                 {
                     return (Ok(found), seen);
                 }
-                if is_directory(directory.as_fd(), boundary, entry.kind, entry.name) && visited.insert(child) {
+                if is_directory(directory.as_fd(), boundary, entry.kind, entry.name) && visited.insert(child)
+                {
                     let mut below = path.clone();
                     below.push(b'/');
                     below.extend_from_slice(entry.name);

@@ -8,8 +8,8 @@ use crate::engine;
 use crate::limits::{STORE_HANDLE_BYTES, XATTR_LIST_BYTES, XATTR_VALUE_BYTES};
 use crate::memory::{Buf, Payload};
 use crate::store::{
-    Access, Attributes, Caller, CreateMode, Created, Error, FileSystemInfo, FileSystemLimits, Grants, Moved, Name,
-    Result, SeekTarget, SetAttributes, Special, Stability, Store, TimeSpec, XattrMode,
+    Access, Attributes, Caller, CreateMode, Created, Error, FileSystemInfo, FileSystemLimits, Grants, Moved,
+    Name, Result, SeekTarget, SetAttributes, Special, Stability, Store, TimeSpec, XattrMode,
 };
 
 impl Store for Posix {
@@ -151,7 +151,13 @@ impl Store for Posix {
         self.link_name(caller, node, dir, name).await
     }
 
-    async fn read_directory(&self, caller: &Caller, dir: &Node, cookie: u64, budget_bytes: usize) -> Result<Page> {
+    async fn read_directory(
+        &self,
+        caller: &Caller,
+        dir: &Node,
+        cookie: u64,
+        budget_bytes: usize,
+    ) -> Result<Page> {
         self.list(caller, dir, cookie, budget_bytes).await
     }
 
@@ -228,7 +234,9 @@ impl Store for Posix {
             XattrMode::Create => XattrFlags::CREATE,
             XattrMode::Replace => XattrFlags::REPLACE,
         };
-        let result = self.with_path(caller, node, move |path| Ok(rustix::fs::setxattr(path, name, &value, flags)?)).await;
+        let result = self
+            .with_path(caller, node, move |path| Ok(rustix::fs::setxattr(path, name, &value, flags)?))
+            .await;
         node.forget_sample();
         result
     }

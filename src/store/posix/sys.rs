@@ -90,7 +90,10 @@ pub(super) fn file_id(inode: u64) -> u64 {
 
 /// A change id that rises with the change time. Times before 1970 count as 1970.
 pub(super) fn change_id(changed: TimeSpec) -> u64 {
-    u64::try_from(changed.seconds).unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(u64::from(changed.nanoseconds))
+    u64::try_from(changed.seconds)
+        .unwrap_or(0)
+        .saturating_mul(1_000_000_000)
+        .saturating_add(u64::from(changed.nanoseconds))
 }
 
 /// The kernel's `struct file_handle` with room for the longest handle (`MAX_HANDLE_SZ`).
@@ -169,9 +172,8 @@ pub(super) fn open_by_handle(mount: BorrowedFd<'_>, bytes: &[u8]) -> Result<Owne
 pub(super) fn getdents(directory: BorrowedFd<'_>, into: &mut Vec<u8>) -> Result<usize> {
     let free = into.spare_capacity_mut();
     // SAFETY: the kernel writes at most `free.len()` bytes to the spare capacity, which lives through the call.
-    let result = unsafe {
-        libc::syscall(libc::SYS_getdents64, directory.as_raw_fd(), free.as_mut_ptr(), free.len())
-    };
+    let result =
+        unsafe { libc::syscall(libc::SYS_getdents64, directory.as_raw_fd(), free.as_mut_ptr(), free.len()) };
     if result < 0 {
         return Err(last_error());
     }
@@ -191,7 +193,7 @@ pub(super) struct FdName([u8; 12]);
 
 impl FdName {
     /// The name of `fd` there.
-    pub(super) fn new(fd: impl AsRawFd) -> FdName {
+    pub(super) fn new(fd: &impl AsRawFd) -> FdName {
         let mut bytes = [0; 12];
         let mut at = bytes.len() - 1;
         let mut rest = fd.as_raw_fd().unsigned_abs();
@@ -247,7 +249,7 @@ mod tests {
     #[test]
     fn descriptors_are_named_in_decimal() {
         for (fd, name) in [(0, c"0"), (7, c"7"), (10, c"10"), (4095, c"4095"), (i32::MAX, c"2147483647")] {
-            assert_eq!(FdName::new(fd).as_c_str(), name);
+            assert_eq!(FdName::new(&fd).as_c_str(), name);
         }
     }
 

@@ -98,7 +98,8 @@ impl Window {
             if next > first && bytes.len() + packed_len(&entry.name) > budget {
                 break;
             }
-            let raw = RawEntry { inode: entry.inode, position: entry.cookie, kind: entry.kind, name: &entry.name };
+            let raw =
+                RawEntry { inode: entry.inode, position: entry.cookie, kind: entry.kind, name: &entry.name };
             pack(&mut bytes, raw);
             next += 1;
         }
@@ -206,7 +207,8 @@ mod tests {
             }
         }
         assert!(seen.is_sorted());
-        let mut found: Vec<String> = seen.into_iter().map(|(_, name)| String::from_utf8(name).expect("as made")).collect();
+        let mut found: Vec<String> =
+            seen.into_iter().map(|(_, name)| String::from_utf8(name).expect("as made")).collect();
         found.sort();
         let mut expected = all;
         expected.sort();
