@@ -13,9 +13,10 @@ use headgate::control::{
     ConnectionRow, ControlServer, ControlSource, CoreRow, ExportRow, OpRow, Reply, Request, SlabClassRow,
     SlabCoreRow, Status, What, show,
 };
+use headgate::engine::CoreCounters;
 use headgate::limits;
 use headgate::memory::{self, ClassConfig, CoreId, HugePages, SlabConfig, SlabMesh};
-use headgate::observe::{self, CoreLabel, CoreSnapshot, EngineCounters, Gauge, Op, Outcome};
+use headgate::observe::{self, CoreLabel, CoreSnapshot, Gauge, Op, Outcome};
 use tempfile::TempDir;
 
 #[derive(Default)]
@@ -53,7 +54,7 @@ impl ControlSource for Gateway {
                 drop(slab.alloc(1));
                 let mut snapshot = observe::snapshot();
                 let second = 1_000_000_000;
-                snapshot.engine = Some(EngineCounters {
+                snapshot.engine = Some(CoreCounters {
                     busy_ns: second,
                     spin_ns: 2 * second,
                     sleep_ns: 5 * second,

@@ -6,6 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use headgate::engine::{CoreCounters, Engine, testing};
 use headgate::limits;
 use headgate::memory::{self, ClassConfig, CoreId, HugePages, SlabConfig, SlabCounters, SlabMesh};
 use headgate::observe::events::{
@@ -14,8 +15,7 @@ use headgate::observe::events::{
 use headgate::observe::exposition::{ProcessInfo, render};
 use headgate::observe::http::AdminServer;
 use headgate::observe::{
-    self, CoreLabel, CoreSnapshot, EngineCounters, Event, Gauge, Op, Outcome, SnapshotSource, merge_exports,
-    merge_ops,
+    self, CoreLabel, CoreSnapshot, Event, Gauge, Op, Outcome, SnapshotSource, merge_exports, merge_ops,
 };
 
 /// What one core counts while `f` runs on it.
@@ -31,7 +31,7 @@ fn on_core(core: u16, f: impl FnOnce() + Send + 'static) -> CoreSnapshot {
 }
 
 fn sampled(mut snapshot: CoreSnapshot) -> CoreSnapshot {
-    snapshot.engine = Some(EngineCounters { turns: 7, busy_ns: 1_500_000_000, ..Default::default() });
+    snapshot.engine = Some(CoreCounters { turns: 7, busy_ns: 1_500_000_000, ..Default::default() });
     snapshot.slab = Some(slab(snapshot.label.core));
     snapshot
 }
@@ -595,4 +595,50 @@ fn scrapes_in_quick_succession_ask_the_cores_once() {
     std::thread::sleep(Duration::from_millis(150));
     get(&server, "/metrics");
     assert_eq!(asked.try_iter().count(), 1, "what is old is not told again");
+}
+
+/// An engine of two cores that count.
+fn engine() -> Engine {
+    Engine::start(&testing::config(2), |core| async move {
+        observe::install(CoreLabel { core: core.0, cpu: 0, node: None }, &["/data".into()]);
+        observe::record_op(Op::Nfs3Read, Outcome::Ok, Duration::from_micros(7), 0, 100);
+    })
+    .expect("a small engine starts")
+}
+
+#[test]
+fn the_cores_of_an_engine_are_scraped() {
+    let engine = engine();
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = AdminServer::start(address, Box::new(engine.handle())).expect("a port is free");
+    assert_eq!(get(&server, "/healthz").1, "ok\n");
+    let parsed = Parsed::new(&get(&server, "/metrics").1);
+    assert_eq!(parsed.value("headgate_cores_answering", &[]), 2.0);
+    for core in ["0", "1"] {
+        let read = [("core", core), ("program", "nfs3"), ("op", "read")];
+        assert_eq!(parsed.value("headgate_requests_total", &read), 1.0);
+        assert!(parsed.value("headgate_engine_turns_total", &[("core", core)]) >= 1.0);
+        assert!(parsed.value("headgate_engine_sleep_seconds_total", &[("core", core)]) >= 0.0);
+        assert_eq!(
+            parsed.value("headgate_slab_class_buffers", &[("core", core), ("class_bytes", "1048576")]),
+            8.0
+        );
+    }
+
+    // A core that is stuck costs a second, and the others are told of all the same.
+    let handle = engine.handle();
+    handle.send(CoreId(1), || std::thread::sleep(Duration::from_secs(4)));
+    std::thread::sleep(Duration::from_millis(150));
+    let start = Instant::now();
+    assert_eq!(get(&server, "/healthz").1, "1 of 2 cores answer\n");
+    let parsed = Parsed::new(&get(&server, "/metrics").1);
+    assert_eq!(parsed.value("headgate_cores_answering", &[]), 1.0);
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    engine.stop();
+
+    // Nor does an engine that has stopped keep anybody waiting.
+    std::thread::sleep(Duration::from_millis(150));
+    let start = Instant::now();
+    assert_eq!(get(&server, "/healthz").1, "0 of 2 cores answer\n");
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
 }

@@ -13,6 +13,7 @@ use super::events::{Event, Gauge};
 use super::ops::Op;
 use super::outcome::Outcome;
 use super::snapshot::{CoreLabel, CoreSnapshot, ExportSnapshot, OpSnapshot};
+use crate::engine;
 use crate::memory::Slab;
 
 /// The shortest latency that is told apart, in nanoseconds.
@@ -161,9 +162,10 @@ pub fn record_export(export: usize, outcome: Outcome, bytes_in: u64, bytes_out: 
 
 /// This core's counts as they are now. Runs on the core; copies only the histograms that have something.
 ///
-/// `slab` is the thread's own; `engine` is empty: whoever knows it adds it.
+/// The engine's and the slab's counts are this thread's own, where it has them.
 pub fn snapshot() -> CoreSnapshot {
     let mut snapshot = CoreSnapshot::empty(CoreLabel::default());
+    snapshot.engine = engine::on_core().then(engine::counters);
     snapshot.slab = Slab::try_current().map(|slab| slab.counters());
     EVENTS.with(|events| {
         for (value, cell) in snapshot.events.iter_mut().zip(events) {

@@ -4,6 +4,7 @@
 //! exposition. A counter's exposed name is `headgate_<name>[_<unit>]_total`, a gauge's
 //! `headgate_<name>[_<unit>]`; every series has the label `core`, and the one label that the row gives.
 
+use crate::engine::CoreCounters;
 use crate::memory::{ClassCounters, SlabCounters};
 
 /// The unit of a family, which ends its name.
@@ -199,35 +200,6 @@ declare! {
     "lock_waiters" None "Blocked lock requests" { LockWaiters }
 }
 
-/// What a core's engine counts of itself; times in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EngineCounters {
-    /// Turns taken.
-    pub turns: u64,
-    /// Turns that found work.
-    pub busy_turns: u64,
-    /// Time in turns that found work.
-    pub busy_ns: u64,
-    /// Time in turns that found none.
-    pub spin_ns: u64,
-    /// Time asleep.
-    pub sleep_ns: u64,
-    /// Times that the core went to sleep.
-    pub sleeps: u64,
-    /// System calls to the ring.
-    pub enters: u64,
-    /// Operations given to the ring.
-    pub submitted: u64,
-    /// Completions taken from the ring.
-    pub completed: u64,
-    /// Polls of tasks.
-    pub polls: u64,
-    /// Messages of other cores and of helper threads that were run.
-    pub messages: u64,
-    /// Tasks that ended in a panic.
-    pub panics: u64,
-}
-
 macro_rules! sampled {
     ($(#[$about:meta])* $table:ident: $sample:ty;
      $( $kind:ident $name:literal $unit:ident $help:literal $read:expr; )*) => {
@@ -240,7 +212,7 @@ macro_rules! sampled {
 
 sampled! {
     /// What the engine counts; with the label `core`.
-    ENGINE_FAMILIES: EngineCounters;
+    ENGINE_FAMILIES: CoreCounters;
     Counter "engine_turns" None "Turns of the engine" |e| e.turns;
     Counter "engine_busy_turns" None "Turns of the engine that found work" |e| e.busy_turns;
     Counter "engine_busy" Seconds "Time in turns that found work" |e| e.busy_ns;

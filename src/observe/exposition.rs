@@ -11,8 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit as TextUnit};
 
 use super::events::{
-    ENGINE_FAMILIES, EVENT_FAMILIES, EngineCounters, GAUGE_FAMILIES, Kind, SLAB_CLASS_FAMILIES,
-    SLAB_FAMILIES, Unit,
+    ENGINE_FAMILIES, EVENT_FAMILIES, GAUGE_FAMILIES, Kind, SLAB_CLASS_FAMILIES, SLAB_FAMILIES, Unit,
 };
 use super::ops::Op;
 use super::outcome::Outcome;
@@ -255,12 +254,17 @@ impl Scrape {
     }
 
     fn encode_engine(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let engines = || self.snapshots.iter().filter_map(|s| Some((core(s), s.engine.as_ref()?)));
         for family in ENGINE_FAMILIES {
             let mut metric = describe(encoder, family.name, family.unit, family.kind.into(), family.help)?;
-            for snapshot in &self.snapshots {
-                let absent = EngineCounters::default();
-                let value = (family.read)(snapshot.engine.as_ref().unwrap_or(&absent));
-                encode_sampled(&mut metric, &[("core", core(snapshot))], family.kind, family.unit, value)?;
+            for (core, engine) in engines() {
+                encode_sampled(
+                    &mut metric,
+                    &[("core", core)],
+                    family.kind,
+                    family.unit,
+                    (family.read)(engine),
+                )?;
             }
         }
         Ok(())

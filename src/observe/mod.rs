@@ -25,7 +25,7 @@ pub use counters::{
     add, bytes_per_core, count, gauge_add, gauge_set, install, record_export, record_op, snapshot,
 };
 pub use escape::Escaped;
-pub use events::{EngineCounters, Event, Gauge};
+pub use events::{Event, Gauge};
 pub use ops::Op;
 pub use outcome::Outcome;
 pub use snapshot::{

@@ -87,19 +87,6 @@ impl Outcome {
         }
     }
 
-    /// The class of a program's own status, by the program's number (RFC 5531 s8.3).
-    ///
-    /// The port mapper and the status monitor answer with booleans and values, not with errors: a status other
-    /// than 0 that is noted for them counts as a refusal.
-    pub fn from_program_status(program: u32, status: u32) -> Outcome {
-        match (program, status) {
-            (_, 0) => Outcome::Ok,
-            (100003 | 100005, _) => Outcome::from_nfs3_status(status),
-            (100021, _) => Outcome::from_nlm4_status(status),
-            _ => Outcome::Denied,
-        }
-    }
-
     /// The class of an RPC accept status (RFC 5531 s9); `accept_stat` 0 is success of the envelope only.
     pub fn from_rpc_accept_status(accept_stat: u32) -> Outcome {
         match accept_stat {
@@ -123,9 +110,6 @@ mod tests {
         assert_eq!(Outcome::from_nfs3_status(10003), Outcome::Invalid);
         assert_eq!(Outcome::from_nlm4_status(3), Outcome::Retry);
         assert_eq!(Outcome::from_rpc_accept_status(4), Outcome::Garbage);
-        assert_eq!(Outcome::from_program_status(100003, 13), Outcome::Denied);
-        assert_eq!(Outcome::from_program_status(100021, 4), Outcome::Retry);
-        assert_eq!(Outcome::from_program_status(100024, 0), Outcome::Ok);
         // Only success is counted as success, whatever number comes.
         for status in 1..20_000 {
             assert_ne!(Outcome::from_nfs3_status(status), Outcome::Ok);

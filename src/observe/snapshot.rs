@@ -1,10 +1,13 @@
 //! A core's counts, copied out of it, and what is made of several.
 
+use std::time::{Duration, Instant};
+
 use hdrhistogram::Histogram;
 
-use super::events::{EngineCounters, Event, Gauge};
+use super::events::{Event, Gauge};
 use super::ops::Op;
 use super::outcome::Outcome;
+use crate::engine::{self, CoreCounters, CoreId};
 use crate::memory::SlabCounters;
 
 /// Gives the counts of all cores; asked by the scrape and by the control socket, on their own threads.
@@ -26,6 +29,40 @@ pub trait SnapshotSource: Send {
     fn draining(&self) -> bool {
         false
     }
+}
+
+/// How long the cores have to answer a scrape, all together. An idle core wakes in microseconds; one that does not
+/// answer in this time is stuck, and the exposition says so.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
+impl SnapshotSource for engine::Handle {
+    fn snapshot_all(&self) -> Vec<CoreSnapshot> {
+        let mut snapshots = ask_all(self, super::snapshot);
+        snapshots.sort_by_key(|snapshot| snapshot.label.core);
+        snapshots
+    }
+
+    fn core_count(&self) -> usize {
+        self.cores()
+    }
+
+    fn cores_answering(&self) -> usize {
+        ask_all(self, || ()).len()
+    }
+}
+
+/// Asks all cores at once, so that one that is stuck costs the time of one and not of all.
+fn ask_all<T: Send + 'static>(handle: &engine::Handle, question: fn() -> T) -> Vec<T> {
+    let (answer, answers) = crossbeam_channel::bounded(handle.cores());
+    for core in 0..handle.cores() {
+        let answer = answer.clone();
+        // There is room for every answer, so a core does not wait; nobody may be there to take it.
+        handle.send(CoreId(core as u16), move || drop(answer.send(question())));
+    }
+    // Without this sender the channel ends when the last core has answered or dropped its message.
+    drop(answer);
+    let deadline = Instant::now() + ANSWER_TIMEOUT;
+    std::iter::from_fn(|| answers.recv_deadline(deadline).ok()).collect()
 }
 
 /// Which core, and where it runs.
@@ -111,8 +148,8 @@ pub struct CoreSnapshot {
     pub ops: Vec<OpSnapshot>,
     /// By the export's index.
     pub exports: Vec<ExportSnapshot>,
-    /// What the engine counted, where it was asked.
-    pub engine: Option<EngineCounters>,
+    /// What the engine counted, where there is one.
+    pub engine: Option<CoreCounters>,
     /// What the slab counted, where the core has one.
     pub slab: Option<SlabCounters>,
 }
