@@ -1,12 +1,15 @@
 //! Protocol-neutral truth: who may see which export as whom, what file handles mean, who holds which locks.
 //!
 //! - [`handle`]: file handles that survive a restart and cannot be forged
+//! - [`export`]: exports, their client rules, and the identity that a caller gets
 //! - [`locks`]: byte-range locks, one table per core, files spread over cores by their handles
 //! - [`state_file`]: small files of the state directory, written so that a crash leaves the old or the new one
 //!
 //! Nothing here knows a wire format, and nothing but [`state_file`] does I/O.
 
+pub mod export;
 pub mod handle;
+pub mod locks;
 pub mod state_file;
 
 /// An export's number in file handles. It stays the same over restarts, since clients keep their handles.
