@@ -1,0 +1,2 @@
+#![no_main]
+libfuzzer_sys::fuzz_target!(|data: &[u8]| headgate_proto_fuzz::nfs3_results::run(data));
