@@ -52,6 +52,28 @@ exports_knfsd() {
     "/export/mixed 10.77.0.2(rw,no_root_squash,$o) 10.77.0.3(ro,no_root_squash,$o)"
 }
 
+# The same rules. Spinning is short: the guest's processors are emulated, and the clients need them too.
+exports_headgate() {
+  cat <<'Y'
+exports:
+  - { name: /export/rw, directory: /export/rw, clients: [{ match: "*", access: rw, squash: no_root_squash, secure: false }] }
+  - { name: /export/squash, directory: /export/squash, clients: [{ match: "*", access: rw, secure: false }] }
+  - { name: /export/allsq, directory: /export/allsq, clients: [{ match: "*", access: rw, squash: all_squash, anonuid: 1500, anongid: 1500, secure: false }] }
+  - { name: /export/ro, directory: /export/ro, clients: [{ match: "*", access: ro, squash: no_root_squash, secure: false }] }
+  - name: /export/mixed
+    directory: /export/mixed
+    clients:
+      - { match: 10.77.0.2, access: rw, squash: no_root_squash }
+      - { match: 10.77.0.3, access: ro, squash: no_root_squash }
+Y
+}
+
+headgate_config() {
+  mkdir -p $L/state
+  printf 'cores: { cpus: 0-1, spin: 20us }\nlisten: { nfs: "10.77.0.1:2049", portmap: embedded, metrics: "127.0.0.1:9049", control: %s/control.sock }\nidentity: { state: %s/state }\nlimits: { grace: 10s }\nobserve: { log: info }\n' $L $L
+  exports_headgate
+}
+
 # ---- the server ----------------------------------------------------------------------------------------------------
 server_start() {
   exports_dirs
