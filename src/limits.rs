@@ -148,6 +148,12 @@ pub const CONNECTION_SLAB_SHARE: usize = 4;
 /// Closed connections of one client address that are remembered, so that it finds its core again.
 pub const CLOSED_PLACES_PER_CLIENT: usize = 64;
 
+/// What a core receives into, unless its slab has no such class: the next larger one then.
+pub const RECEIVE_BYTES: usize = 64 << 10;
+
+/// The part of that class that is lent to the kernel for receiving: one in so many. The others take the places of those that calls hold.
+pub const RECEIVE_SHARE: usize = 4;
+
 /// The buffer into which the rest of a record in too many pieces is gathered.
 pub const GATHER_BYTES: usize = 64 << 10;
 

@@ -133,6 +133,7 @@ declare! {
         BytesSentUdp (transport = "udp"),
     }
     "records_received" None "RPC records or datagrams received whole" { RecordReceived }
+    "records_gathered" None "Records in so many pieces that they had to be copied together" { RecordGathered }
     "records_refused" None "Records that could not be framed or were not an RPC call" {
         RecordTooLong (reason = "too_long"),
         RecordTooManyFragments (reason = "fragments"),
