@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::config::{Backend, Config};
 use crate::control::{ConnectionRow, ControlSource, ExportRow, Status};
-use crate::engine::{self, Handle};
-use crate::observe::{self, CoreSnapshot, SnapshotSource};
+use crate::engine::Handle;
+use crate::observe::{CoreSnapshot, SnapshotSource};
 use crate::transport::tcp::{ConnectionView, Connections};
 
 /// How long a person waits for a core that is stuck.
@@ -33,20 +33,17 @@ impl View {
     }
 }
 
-/// This core's counts, with what only the engine and the slab know.
-fn snapshot() -> CoreSnapshot {
-    let mut snapshot = observe::snapshot();
-    snapshot.engine = Some(engine::counters());
-    snapshot
-}
-
 impl SnapshotSource for View {
     fn snapshot_all(&self) -> Vec<CoreSnapshot> {
-        self.handle.ask_all(LONGEST, || async { snapshot() })
+        self.handle.snapshot_all()
     }
 
     fn core_count(&self) -> usize {
-        self.handle.cores()
+        self.handle.core_count()
+    }
+
+    fn cores_answering(&self) -> usize {
+        self.handle.cores_answering()
     }
 
     fn draining(&self) -> bool {
