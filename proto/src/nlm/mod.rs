@@ -27,7 +27,7 @@ pub const PROGRAM: u32 = 100_021;
 /// The version of this module (RFC 1813 s6.1.2).
 pub const VERSION: u32 = 4;
 
-/// netobj: an opaque of at most MAXNETOBJ_SZ bytes (RFC 1813 s6.1.2).
+/// netobj: an opaque of at most MAXNETOBJ_SZ bytes (XNFS chapter 10).
 pub type Netobj<'a> = Bounded<'a, 1024>;
 /// A string of at most LM_MAXSTRLEN bytes: the caller's host name (XNFS chapter 10).
 pub type CallerName<'a> = Bounded<'a, 1024>;
@@ -35,7 +35,7 @@ pub type CallerName<'a> = Bounded<'a, 1024>;
 pub type NotifyName<'a> = Bounded<'a, 1025>;
 
 xdr_enum! {
-    /// The procedures (RFC 1813 s6.2). Numbers 16 to 19 are not used.
+    /// The procedures (RFC 1813 s6.2). Numbers 16 to 19 are not used; Linux has its own status monitor call 16 on itself.
     pub enum Procedure {
         /// Do nothing.
         Null = 0,
@@ -123,7 +123,7 @@ xdr_struct! {
     }
 }
 
-/// nlm4_testrply (RFC 1813 s6.1.4): a denial tells the holder.
+/// nlm4_testrply (XNFS chapter 14): a denial tells the holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TestReply<'a> {
     /// NLM4_DENIED
@@ -185,7 +185,7 @@ impl Encode for TestReply<'_> {
 }
 
 xdr_struct! {
-    /// nlm4_testres (RFC 1813 s6.1.4)
+    /// nlm4_testres (XNFS chapter 14)
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct TestRes<'a> {
         /// As in the request.
@@ -196,7 +196,7 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// nlm4_res (RFC 1813 s6.1.4)
+    /// nlm4_res (XNFS chapter 14)
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Res<'a> {
         /// As in the request.
@@ -227,7 +227,7 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// nlm4_lockargs (RFC 1813 s6.1.4)
+    /// nlm4_lockargs (XNFS chapter 14)
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct LockArgs<'a> {
         /// Returned with the answer.
@@ -246,7 +246,7 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// nlm4_cancargs (RFC 1813 s6.1.4): fields as in the LOCK that is withdrawn.
+    /// nlm4_cancargs (XNFS chapter 14): fields as in the LOCK that is withdrawn.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct CancelArgs<'a> {
         /// Returned with the answer.
@@ -261,7 +261,7 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// nlm4_testargs (RFC 1813 s6.1.4): the arguments of TEST and of GRANTED.
+    /// nlm4_testargs (XNFS chapter 14): the arguments of TEST and of GRANTED.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct TestArgs<'a> {
         /// Returned with the answer.
@@ -274,7 +274,7 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// nlm4_unlockargs (RFC 1813 s6.1.4)
+    /// nlm4_unlockargs (XNFS chapter 14)
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct UnlockArgs<'a> {
         /// Returned with the answer.
@@ -330,7 +330,7 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// nlm4_shareargs (RFC 1813 s6.1.4)
+    /// nlm4_shareargs (XNFS chapter 14)
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct ShareArgs<'a> {
         /// Returned with the answer.
@@ -343,7 +343,7 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// nlm4_shareres (RFC 1813 s6.1.4)
+    /// nlm4_shareres (XNFS chapter 14)
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct ShareRes<'a> {
         /// As in the request.
@@ -356,7 +356,7 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// nlm4_notify: the arguments of FREE_ALL (XNFS chapter 10; the same in version 4).
+    /// nlm4_notify: the arguments of FREE_ALL (XNFS chapter 14).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Notify<'a> {
         /// The host that restarted. It is a claim of the sender's.

@@ -79,24 +79,38 @@ impl<'a> Call<'a> {
     /// The checks are made in the order of RFC 5531 s9: the RPC version before anything that its meaning depends on,
     /// then the credential and the verifier. Whether program, version and procedure exist is the caller's to say.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, CallError> {
-        let xid = r.u32().map_err(|_| CallError::TooShort)?;
-        match r.u32().map_err(|_| CallError::TooShort)? {
-            MSG_CALL => {}
-            MSG_REPLY => return Err(CallError::IsReply),
-            _ => return Err(CallError::BadMessageType),
-        }
-        if r.u32().map_err(|_| CallError::TooShort)? != RPC_VERSION {
-            let mismatch = RejectStat::RpcMismatch { low: RPC_VERSION, high: RPC_VERSION };
-            return Err(CallError::denied(xid, mismatch));
-        }
-        let mut word = || r.u32().map_err(|_| CallError::TooShort);
-        let (prog, vers, proc) = (word()?, word()?, word()?);
+        let (xid, prog, vers, proc) = fixed_part(r)?;
         let cred = decode_auth(r).map_err(|e| auth_error(xid, e, AuthStat::BadCred))?;
         let verf = decode_auth(r).map_err(|e| auth_error(xid, e, AuthStat::BadVerf))?;
         let cred = Credential::from_opaque(cred)
             .map_err(|_| CallError::denied(xid, RejectStat::AuthError(AuthStat::BadCred)))?;
         Ok(Call { xid, prog, vers, proc, cred, verf })
     }
+}
+
+/// The six words that every call begins with: xid, program, version and procedure of them.
+fn fixed_part(r: &mut Reader<'_>) -> Result<(u32, u32, u32, u32), CallError> {
+    if let Some(call) = r.rest_of_head().first_chunk::<24>() {
+        let word =
+            |n: usize| u32::from_be_bytes([call[4 * n], call[4 * n + 1], call[4 * n + 2], call[4 * n + 3]]);
+        if word(1) == MSG_CALL && word(2) == RPC_VERSION {
+            let _ = r.array::<24>();
+            return Ok((word(0), word(3), word(4), word(5)));
+        }
+    }
+    // The same step by step, to tell what is wrong.
+    let mut word = || r.u32().map_err(|_| CallError::TooShort);
+    let xid = word()?;
+    match word()? {
+        MSG_CALL => {}
+        MSG_REPLY => return Err(CallError::IsReply),
+        _ => return Err(CallError::BadMessageType),
+    }
+    if word()? != RPC_VERSION {
+        let mismatch = RejectStat::RpcMismatch { low: RPC_VERSION, high: RPC_VERSION };
+        return Err(CallError::denied(xid, mismatch));
+    }
+    Ok((xid, word()?, word()?, word()?))
 }
 
 fn decode_auth<'a>(r: &mut Reader<'a>) -> Result<OpaqueAuth<'a>, Error> {

@@ -260,3 +260,43 @@ fn the_transport_may_receive_into_place() {
     assert_eq!(reader.feed(&[]), Ok(Step::NeedMore));
     assert!(reader.at_boundary());
 }
+
+/// The largest calls without over-long names, with the largest header, are seen whole in [`MIN_HEAD_BYTES`].
+#[test]
+fn ordinary_calls_fit_the_head() {
+    use crate::{mount, nfs3, nlm, nsm, portmap};
+    let body = [0; MAX_AUTH_BYTES as usize];
+    let auth = OpaqueAuth { flavor: AuthFlavor::RPCSEC_GSS, body: &body };
+    let header = Call { verf: auth, ..Call::new(0, 0, 0, 0, Credential::Other(auth)) }.encoded_len();
+    assert_eq!(header, 840);
+
+    let dir = nfs3::FileHandle::new(&[0; nfs3::MAX_FH_BYTES]).unwrap();
+    let place = nfs3::Diropargs3 { dir, name: &[0; 255] };
+    let time = nfs3::SetTime::ClientTime(nfs3::Nfstime3::default());
+    let attributes =
+        nfs3::Sattr3 { mode: Some(0), uid: Some(0), gid: Some(0), size: Some(0), atime: time, mtime: time };
+    let rename = nfs3::rename::Args { from: place, to: place }.encoded_len();
+    let symlink = nfs3::symlink::Args { place, attributes, path: &[0; 4095] }.encoded_len();
+    let write =
+        nfs3::write::ArgsHead { file: dir, offset: 0, count: 0, stable: nfs3::write::StableHow::Unstable };
+
+    let object = nlm::Netobj::new(&[0; 1024]).unwrap();
+    let alock = nlm::Lock { caller_name: object, fh: object, oh: object, svid: 0, l_offset: 0, l_len: 0 };
+    let lock = nlm::LockArgs { cookie: object, block: true, exclusive: true, alock, reclaim: true, state: 0 };
+    let name = nsm::Name::new(&[0; 1024]).unwrap();
+    let my_id = nsm::MyId { my_name: name, my_prog: 0, my_vers: 0, my_proc: 0 };
+    let mon = nsm::Mon { mon_id: nsm::MonId { mon_name: name, my_id }, private: [0; 16] };
+    let rpcb = portmap::Rpcb { prog: 0, vers: 0, netid: &[0; 255], addr: &[0; 255], owner: &[0; 255] };
+    let mnt = mount::Path { path: &[0; 4095] };
+
+    let args = [
+        rename,
+        symlink,
+        write.encoded_len(),
+        lock.encoded_len(),
+        mon.encoded_len(),
+        rpcb.encoded_len(),
+        mnt.encoded_len(),
+    ];
+    assert!(args.iter().all(|len| header + len <= MIN_HEAD_BYTES), "{args:?}");
+}

@@ -117,12 +117,12 @@ impl<const MAX: usize> fmt::Debug for Words<MAX> {
 impl<const MAX: usize> Decode<'_> for Words<MAX> {
     /// [`Error::TooLong`] for more than `MAX` words.
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        let len = r.u32()? as usize;
-        let mut words = [0; MAX];
-        for word in words.get_mut(..len).ok_or(Error::TooLong)? {
+        let mut all = Words::empty();
+        all.len = r.u32()? as usize;
+        for word in all.words.get_mut(..all.len).ok_or(Error::TooLong)? {
             *word = r.u32()?;
         }
-        Ok(Words { len, words })
+        Ok(all)
     }
 }
 

@@ -60,6 +60,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Bytes of the record that are left, whether in the head or beyond it.
+    #[inline]
     pub fn remaining(&self) -> usize {
         self.head.len() + self.beyond
     }
@@ -70,6 +71,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Checks that the record has been read to its end.
+    #[inline]
     pub fn finish(&self) -> Result<()> {
         if self.remaining() == 0 { Ok(()) } else { Err(Error::Trailing) }
     }
@@ -81,6 +83,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Takes `len` bytes of the head.
+    #[inline]
     fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         match self.head.split_at_checked(len) {
             Some((taken, rest)) => {
@@ -92,6 +95,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Takes `N` bytes without padding.
+    #[inline]
     pub(crate) fn array<const N: usize>(&mut self) -> Result<&'a [u8; N]> {
         match self.head.split_first_chunk::<N>() {
             Some((taken, rest)) => {
@@ -103,26 +107,31 @@ impl<'a> Reader<'a> {
     }
 
     /// Unsigned integer or unchecked enum (RFC 4506 s4.2).
+    #[inline]
     pub fn u32(&mut self) -> Result<u32> {
         self.array().map(|b| u32::from_be_bytes(*b))
     }
 
     /// Integer (RFC 4506 s4.1).
+    #[inline]
     pub fn i32(&mut self) -> Result<i32> {
         self.array().map(|b| i32::from_be_bytes(*b))
     }
 
     /// Unsigned hyper integer (RFC 4506 s4.5).
+    #[inline]
     pub fn u64(&mut self) -> Result<u64> {
         self.array().map(|b| u64::from_be_bytes(*b))
     }
 
     /// Hyper integer (RFC 4506 s4.5).
+    #[inline]
     pub fn i64(&mut self) -> Result<i64> {
         self.array().map(|b| i64::from_be_bytes(*b))
     }
 
     /// Boolean: 0 or 1, nothing else (RFC 4506 s4.4).
+    #[inline]
     pub fn bool(&mut self) -> Result<bool> {
         match self.u32()? {
             0 => Ok(false),
@@ -132,27 +141,24 @@ impl<'a> Reader<'a> {
     }
 
     /// Fixed-length opaque (RFC 4506 s4.9); its pad bytes must be zero.
+    #[inline]
     pub fn fixed<const N: usize>(&mut self) -> Result<[u8; N]> {
         let bytes = *self.array::<N>()?;
-        self.pad(N)?;
-        Ok(bytes)
+        let pad = self.take(pad_len(N))?;
+        if pad.iter().all(|&b| b == 0) { Ok(bytes) } else { Err(Error::BadPad) }
     }
 
     /// Variable-length opaque of at most `max_len` bytes (RFC 4506 s4.10); its pad bytes must be zero.
+    #[inline]
     pub fn opaque(&mut self, max_len: u32) -> Result<&'a [u8]> {
         let len = self.u32()?;
         if len > max_len {
             return Err(Error::TooLong);
         }
         let len = len as usize;
-        // Checked against the whole record first, so that an absurd length is an error of its own kind.
         let padded = len.checked_add(pad_len(len)).ok_or(Error::Truncated)?;
-        if padded > self.head.len() {
-            return Err(self.short(padded));
-        }
-        let bytes = self.take(len)?;
-        self.pad(len)?;
-        Ok(bytes)
+        let (bytes, pad) = self.take(padded)?.split_at(len);
+        if pad.iter().all(|&b| b == 0) { Ok(bytes) } else { Err(Error::BadPad) }
     }
 
     /// The variable-length opaque of at most `max_len` bytes that ends the record (RFC 4506 s4.10).
@@ -180,11 +186,5 @@ impl<'a> Reader<'a> {
         self.head = &[];
         self.beyond = 0;
         Ok(found)
-    }
-
-    /// Takes the pad bytes behind `len` opaque bytes.
-    fn pad(&mut self, len: usize) -> Result<()> {
-        let pad = self.take(pad_len(len))?;
-        if pad.iter().all(|&b| b == 0) { Ok(()) } else { Err(Error::BadPad) }
     }
 }

@@ -49,6 +49,7 @@ impl<'b> Writer<'b> {
     }
 
     /// Takes the next `N` bytes of the buffer.
+    #[inline]
     pub(crate) fn array<const N: usize>(&mut self) -> Result<&mut [u8; N], Full> {
         let place = self.buf[self.pos..].first_chunk_mut::<N>().ok_or(Full)?;
         self.pos += N;
@@ -56,6 +57,7 @@ impl<'b> Writer<'b> {
     }
 
     /// Takes the next `len` bytes of the buffer.
+    #[inline]
     fn take(&mut self, len: usize) -> Result<&mut [u8], Full> {
         let end = self.pos.checked_add(len).ok_or(Full)?;
         let place = self.buf.get_mut(self.pos..end).ok_or(Full)?;
@@ -64,35 +66,41 @@ impl<'b> Writer<'b> {
     }
 
     /// Unsigned integer or enum (RFC 4506 s4.2).
+    #[inline]
     pub fn u32(&mut self, value: u32) -> Result<(), Full> {
         *self.array()? = value.to_be_bytes();
         Ok(())
     }
 
     /// Integer (RFC 4506 s4.1).
+    #[inline]
     pub fn i32(&mut self, value: i32) -> Result<(), Full> {
         *self.array()? = value.to_be_bytes();
         Ok(())
     }
 
     /// Unsigned hyper integer (RFC 4506 s4.5).
+    #[inline]
     pub fn u64(&mut self, value: u64) -> Result<(), Full> {
         *self.array()? = value.to_be_bytes();
         Ok(())
     }
 
     /// Hyper integer (RFC 4506 s4.5).
+    #[inline]
     pub fn i64(&mut self, value: i64) -> Result<(), Full> {
         *self.array()? = value.to_be_bytes();
         Ok(())
     }
 
     /// Boolean (RFC 4506 s4.4).
+    #[inline]
     pub fn bool(&mut self, value: bool) -> Result<(), Full> {
         self.u32(value as u32)
     }
 
     /// Fixed-length opaque with its zero padding (RFC 4506 s4.9).
+    #[inline]
     pub fn fixed(&mut self, bytes: &[u8]) -> Result<(), Full> {
         let padded = bytes.len().checked_add(pad_len(bytes.len())).ok_or(Full)?;
         let (data, pad) = self.take(padded)?.split_at_mut(bytes.len());
@@ -102,6 +110,7 @@ impl<'b> Writer<'b> {
     }
 
     /// Variable-length opaque or string: length, bytes, zero padding (RFC 4506 s4.10). Writes all of it or nothing.
+    #[inline]
     pub fn opaque(&mut self, bytes: &[u8]) -> Result<(), Full> {
         let len = u32::try_from(bytes.len()).map_err(|_| Full)?;
         if self.remaining() < 4 {
