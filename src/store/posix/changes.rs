@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UT
 
 use super::identity::{self, powers};
 use super::node::{Boundary, Node};
-use super::sys::FdName;
+use super::sys::{self, FdName};
 use super::{Posix, ring_ops};
 use crate::engine;
 use crate::store::{Attributes, Caller, Error, FileKind, Grants, Result, SetAttributes, SetTime, TimeSpec};
@@ -59,26 +59,13 @@ impl Posix {
         let writes = !self.0.settings.read_only;
         engine::blocking::run(move || {
             identity::run_as(&caller, || {
-                let may = |access| match rustix::fs::accessat(
-                    &fd,
-                    c"",
-                    access,
-                    AtFlags::EACCESS | AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW,
-                ) {
-                    Ok(()) => Ok(true),
-                    Err(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM | rustix::io::Errno::ROFS) => {
-                        Ok(false)
-                    }
-                    Err(rustix::io::Errno::TXTBSY) => Ok(false),
-                    Err(error) => Err(Error::from(error)),
-                };
-                use rustix::fs::Access as Kernel;
+                let may = |mode| sys::may_access(fd.as_fd(), mode);
                 let wants_write = wanted.modify || wanted.extend || wanted.delete;
-                let read = wanted.read && may(Kernel::READ_OK)?;
+                let read = wanted.read && may(libc::R_OK)?;
                 let execute =
-                    (wanted.lookup || wanted.execute || is_directory && wants_write) && may(Kernel::EXEC_OK)?;
+                    (wanted.lookup || wanted.execute || is_directory && wants_write) && may(libc::X_OK)?;
                 // To change a directory's entries takes the right to search it too.
-                let write = wants_write && writes && (!is_directory || execute) && may(Kernel::WRITE_OK)?;
+                let write = wants_write && writes && (!is_directory || execute) && may(libc::W_OK)?;
                 Ok(Grants {
                     read,
                     lookup: wanted.lookup && is_directory && execute,

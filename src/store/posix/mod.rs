@@ -339,6 +339,10 @@ impl Posix {
                 Error::ACCES => Error::STALE,
                 other => other,
             })?;
+            if found.handle != bytes {
+                // Some file systems pay no heed to parts of a handle; an object has one name nevertheless.
+                return Err(Error::BADHANDLE);
+            }
             let is_directory = found.sample.attributes.kind == crate::store::FileKind::Directory;
             if boundary.subtree && is_directory && !boundary.is_below_root(found.fd.as_fd())? {
                 return Err(Error::STALE);

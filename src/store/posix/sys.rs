@@ -183,6 +183,20 @@ pub(super) fn getdents(directory: BorrowedFd<'_>, into: &mut Vec<u8>) -> Result<
     Ok(len)
 }
 
+/// Whether this thread's file-system identity may access what `fd` refers to; `mode` as in `access(2)`. A link is judged itself. A read-only
+/// file system, and a file that is being executed, count as refusals.
+pub(super) fn may_access(fd: BorrowedFd<'_>, mode: libc::c_int) -> Result<bool> {
+    let flags = libc::AT_EACCESS | libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW;
+    // SAFETY: the path is a constant C string, and nothing is written.
+    match unsafe { libc::syscall(libc::SYS_faccessat2, fd.as_raw_fd(), c"".as_ptr(), mode, flags) } {
+        0 => Ok(true),
+        _ => match last_error() {
+            Error::ACCES | Error::PERM | Error::ROFS | Error::TXTBSY => Ok(false),
+            other => Err(other),
+        },
+    }
+}
+
 /// The error of the last failed raw system call on this thread.
 pub(super) fn last_error() -> Error {
     std::io::Error::last_os_error().into()
