@@ -153,14 +153,14 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// The candidate that was probably meant, if one is near: at most a third of its letters differ.
+/// The candidate that was probably meant, if one is near: at most every third letter differs.
 pub(super) fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace('_', "-");
     let wrong = plain(wrong);
     candidates
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(&wrong, &plain(candidate)), candidate))
-        .filter(|(distance, candidate)| *distance <= (candidate.chars().count() / 3).max(1))
+        .filter(|(distance, candidate)| *distance <= candidate.chars().count().div_ceil(3))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }

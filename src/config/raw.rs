@@ -52,6 +52,7 @@ pub(super) struct RawListen {
 pub(super) struct RawExport {
     pub name: Option<Text>,
     pub directory: Option<Text>,
+    #[serde(default, deserialize_with = "text_or_null")]
     pub backend: Option<Text>,
     pub fsid: Option<Text>,
     pub clients: Option<Spanned<Vec<Spanned<RawRule>>>>,
@@ -119,6 +120,18 @@ pub(super) struct RawClass {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct RawObserve {
     pub log: Option<Text>,
+}
+
+/// A value whose words include `null`, which YAML takes for nothing at all.
+fn text_or_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Text>, D::Error> {
+    let value: Spanned<Option<String>> = Spanned::deserialize(deserializer)?;
+    let written = !value.defined.span().is_empty();
+    Ok(match value.value {
+        None if !written => None,
+        text => {
+            Some(Spanned::new(text.unwrap_or_else(|| "null".to_owned()), value.referenced, value.defined))
+        }
+    })
 }
 
 /// A value, or a list of values: `nfs: 2049` and `nfs: [10.0.0.1, 10.0.0.2]`.

@@ -28,9 +28,9 @@ impl Reader {
         self.note(Problem::new(Mark::of(text), message).help(format!("allowed: {allowed}")));
     }
 
-    /// Notes that a key is missing where there must be one.
-    pub fn missing(&mut self, at: Option<Mark>, key: &str, example: &str) {
-        self.note(Problem::new(at, format!("{key} is missing")).help(format!("for example: {example}")));
+    /// Notes that something is missing where there must be one.
+    pub fn missing(&mut self, at: Option<Mark>, message: &str, example: &str) {
+        self.note(Problem::new(at, message).help(format!("for example: {example}")));
     }
 
     /// A count.

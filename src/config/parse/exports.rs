@@ -29,7 +29,7 @@ const FAULT_DELAY: bounds::Bound<Duration> =
 /// Section `exports`.
 pub(super) fn exports(reader: &mut Reader, raw: Option<&Spanned<Vec<Spanned<RawExport>>>>) -> Vec<Export> {
     let Some(raw) = raw.filter(|raw| !raw.value.is_empty()) else {
-        reader.missing(raw.and_then(Mark::of), "exports: at least one export", EXAMPLE);
+        reader.missing(raw.and_then(Mark::of), "exports: no export is given", EXAMPLE);
         return Vec::new();
     };
     if raw.value.len() > bounds::EXPORTS {
@@ -51,7 +51,7 @@ pub(super) fn exports(reader: &mut Reader, raw: Option<&Spanned<Vec<Spanned<RawE
 fn export(reader: &mut Reader, entry: &Spanned<RawExport>) -> Option<Export> {
     let raw = &entry.value;
     if raw.name.is_none() {
-        reader.missing(Mark::of(entry), "exports: the key `name` of this export", "name: /data");
+        reader.missing(Mark::of(entry), "exports: this export has no `name`", "name: /data");
     }
     let name = raw.name.as_ref().and_then(|text| name(reader, text));
     let backend = backend(reader, entry);
@@ -118,11 +118,7 @@ fn backend(reader: &mut Reader, entry: &Spanned<RawExport>) -> Option<Backend> {
         return Some(Backend::Null);
     }
     let Some(text) = &raw.directory else {
-        reader.missing(
-            Mark::of(entry),
-            "exports: the key `directory` of this export",
-            "directory: /srv/data",
-        );
+        reader.missing(Mark::of(entry), "exports: this export has no `directory`", "directory: /srv/data");
         return None;
     };
     let path = reader.path("exports.directory", Some(text))?;
@@ -180,7 +176,7 @@ fn rules(reader: &mut Reader, entry: &Spanned<RawExport>) -> Vec<Rule> {
         let at = clients.and_then(Mark::of).or_else(|| Mark::of(entry));
         reader.missing(
             at,
-            "exports: at least one rule in `clients` of this export",
+            "exports: this export has no rule in `clients`, so that nobody could use it",
             "clients: [{ match: 10.0.0.0/8, access: rw }]",
         );
         return Vec::new();
@@ -210,7 +206,7 @@ fn rule(reader: &mut Reader, entry: &Spanned<RawRule>, rules: &mut Vec<(Rule, Op
     };
     let secure_ports = reader.truth("exports.clients.secure", raw.secure.as_ref(), true);
     let Some(matches) = &raw.r#match else {
-        reader.missing(Mark::of(entry), "exports.clients: the key `match` of this rule", "match: 10.0.0.0/8");
+        reader.missing(Mark::of(entry), "exports.clients: this rule has no `match`", "match: 10.0.0.0/8");
         return;
     };
     for text in OneOrMany::texts(matches) {

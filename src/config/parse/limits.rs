@@ -81,7 +81,7 @@ fn slab(reader: &mut Reader, raw: Option<&Spanned<Vec<Spanned<RawClass>>>>) -> V
     let Some(raw) = raw else { return default() };
     let whole = Mark::of(raw);
     if raw.value.is_empty() || raw.value.len() > bounds::SLAB_CLASSES {
-        let message = format!("limits.slab: {} classes", raw.value.len());
+        let message = format!("limits.slab: {} classes are given", raw.value.len());
         reader.note(
             Problem::new(whole, message).help(format!("allowed: 1 to {} classes", bounds::SLAB_CLASSES)),
         );
@@ -92,7 +92,7 @@ fn slab(reader: &mut Reader, raw: Option<&Spanned<Vec<Spanned<RawClass>>>>) -> V
     for class in &raw.value {
         let (Some(size), Some(count)) = (&class.value.size, &class.value.count) else {
             let missing = if class.value.size.is_none() { "size" } else { "count" };
-            let key = format!("limits.slab: the key `{missing}` of this class");
+            let key = format!("limits.slab: this class has no `{missing}`");
             reader.missing(Mark::of(class), &key, "{ size: 64KiB, count: 256 }");
             continue;
         };

@@ -272,7 +272,7 @@ fn control(reader: &mut Reader, text: Option<&Text>, host: &Host) -> Option<Path
         if path.is_none() {
             reader.missing(
                 None,
-                "listen.control has no default without HOME: it",
+                "listen.control: there is no default, because HOME is not set",
                 "control: /run/headgate/control.sock",
             );
         }
@@ -300,7 +300,7 @@ fn identity(reader: &mut Reader, raw: &RawIdentity, exports: &[Export], host: &H
             None => {
                 reader.missing(
                     None,
-                    "identity.state has no default without HOME: it",
+                    "identity.state: there is no default, because HOME is not set",
                     "state: /var/lib/headgate",
                 );
                 return None;
