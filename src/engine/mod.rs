@@ -16,6 +16,7 @@ mod core;
 mod executor;
 mod host;
 mod mailbox;
+pub mod ready;
 pub mod ring;
 pub mod sync;
 mod timers;
