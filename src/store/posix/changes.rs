@@ -131,7 +131,8 @@ impl Change {
         if let Some(size_bytes) = self.what.size_bytes {
             self.resize(&before, size_bytes)?;
         }
-        identity::run_as(&self.caller, || self.change_rest())?;
+        identity::run_as(&self.caller, || self.change_owner_and_mode())?;
+        self.change_times(&before)?;
         Ok((before, self.boundary.sample(self.fd.as_fd())?))
     }
 
@@ -184,30 +185,44 @@ impl Change {
         identity::run_as(&self.caller, || Ok(rustix::fs::ftruncate(&fd, size_bytes)?))
     }
 
-    fn change_rest(&self) -> Result<()> {
+    fn change_owner_and_mode(&self) -> Result<()> {
         let what = &self.what;
         if what.uid.is_some() || what.gid.is_some() {
             let (uid, gid) = (what.uid.map(Uid::from_raw), what.gid.map(Gid::from_raw));
             rustix::fs::chownat(&self.fd, c"", uid, gid, AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW)?;
         }
         if let Some(mode) = what.mode {
-            let name = FdName::new(&self.fd);
-            rustix::fs::chmodat(
-                &self.descriptors,
-                name.as_c_str(),
-                Mode::from_raw_mode(mode & 0o7777),
-                AtFlags::empty(),
-            )?;
-        }
-        if what.accessed != SetTime::Keep || what.modified != SetTime::Keep {
-            let times = Timestamps {
-                last_access: kernel_time(what.accessed),
-                last_modification: kernel_time(what.modified),
-            };
-            let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
-            rustix::fs::utimensat(&self.fd, c"", &times, flags)?;
+            let (name, mode) = (FdName::new(&self.fd), Mode::from_raw_mode(mode & 0o7777));
+            rustix::fs::chmodat(&self.descriptors, name.as_c_str(), mode, AtFlags::empty())?;
         }
         Ok(())
+    }
+
+    fn change_times(&self, before: &Attributes) -> Result<()> {
+        let (accessed, modified) = match (self.what.accessed, self.what.modified) {
+            // Setting the size has done that already.
+            (accessed, SetTime::Now) if self.what.size_bytes.is_some() => (accessed, SetTime::Keep),
+            both => both,
+        };
+        if accessed == SetTime::Keep && modified == SetTime::Keep {
+            return Ok(());
+        }
+        let times =
+            Timestamps { last_access: kernel_time(accessed), last_modification: kernel_time(modified) };
+        let set = || {
+            Ok(rustix::fs::utimensat(&self.fd, c"", &times, AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW)?)
+        };
+        // Whoever may write may set one of the times to now (RFC 1813 s3.3.2). The kernel allows that for both at once only and keeps one for
+        // the owner, so for this case the right is asked for and the time is set by the process.
+        let is_one_now =
+            matches!((accessed, modified), (SetTime::Now, SetTime::Keep) | (SetTime::Keep, SetTime::Now));
+        if self.switches && is_one_now && self.caller.uid != 0 && self.caller.uid != before.uid {
+            return match identity::run_as(&self.caller, || sys::may_access(self.fd.as_fd(), libc::W_OK))? {
+                true => set(),
+                false => Err(Error::ACCES),
+            };
+        }
+        identity::run_as(&self.caller, set)
     }
 }
 
