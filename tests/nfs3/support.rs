@@ -17,7 +17,7 @@ use headgate::protocol::rpc::{Programs, Service};
 use headgate::protocol::{ConnInfo, ProgramSet, REPLY_HEADROOM, Served, TransportKind};
 use headgate::session::export::Export;
 use headgate::session::handle::{FileHandle as Fh, HandleKey};
-use headgate::store::{AnyStore, Store, null, posix};
+use headgate::store::{AnyStore, Plain, Store, null, posix};
 use headgate_proto::nfs3::{self, FileHandle, Nfsstat3, Procedure, Sattr3};
 use headgate_proto::rpc::{AcceptStat, AuthSys, Call, Credential, Gids, RejectStat, ReplyBody, ReplyHeader};
 use headgate_proto::xdr::{Decode, Encode, Reader, Writer};
@@ -70,7 +70,7 @@ pub fn export(id: u32, rule: Rule) -> Rc<Export> {
 
 pub fn posix_store(path: &Path, id: u32) -> AnyStore {
     let store = posix::Posix::open(&posix::Settings::new(path, id.into())).expect("a store on the test's directory");
-    AnyStore::Posix(store)
+    AnyStore::Plain(Plain::Posix(store))
 }
 
 /// A service with its own client.
@@ -106,7 +106,7 @@ impl Rig {
 
     /// One writable export of nothing.
     pub fn null() -> Rig {
-        Rig::new(vec![(export(1, writable()), AnyStore::Null(null_store()))])
+        Rig::new(vec![(export(1, writable()), AnyStore::Plain(Plain::Null(null_store())))])
     }
 
     pub fn root(&self) -> FileHandle<'_> {
@@ -274,7 +274,7 @@ impl Rig {
 }
 
 pub fn null_store() -> null::Null {
-    null::Null::new(1)
+    null::Null::new(null::Settings::new(1))
 }
 
 /// WRITE's arguments with their data.

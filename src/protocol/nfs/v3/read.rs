@@ -56,12 +56,16 @@ async fn read(object: &Object<'_>, offset: u64, count: usize) -> Result<Read, Nf
         let eof = offset >= attributes.size_bytes;
         return Ok(Read { data: None, attributes: Some(attributes), eof });
     }
-    // An empty slab pushes back: the call waits for its buffer. A slab without so large buffers is a misconfiguration, which
-    // `Settings` rules out.
-    let into = Slab::current().alloc_wait(count).await.map_err(|_| Nfsstat3::ServerFault)?;
-    let (buf, moved) = store.read(&open, offset, count, into).await;
-    let moved = moved.map_err(status::of)?;
-    let mut data = buf.freeze();
+    let (mut data, moved) = match store.resident(&open, offset, count) {
+        Some(found) => found,
+        None => {
+            // An empty slab pushes back: the call waits for its buffer. A slab without so large buffers is a misconfiguration, which
+            // `Settings` rules out.
+            let into = Slab::current().alloc_wait(count).await.map_err(|_| Nfsstat3::ServerFault)?;
+            let (buf, moved) = store.read(&open, offset, count, into).await;
+            (buf.freeze(), moved.map_err(status::of)?)
+        }
+    };
     data.truncate(moved.len_bytes.min(count));
     let attributes = match moved.attributes {
         Some(attributes) => Some(attributes),
