@@ -10,7 +10,9 @@ use headgate::engine;
 use headgate::session::handle::FileHandle as Fh;
 use headgate::store::fault::{Fault, Operation, Plan, Rates};
 use headgate::store::{AnyStore, Error, Plain, posix};
-use headgate_proto::nfs3::{self, Createhow3, Nfsstat3, Procedure, Res, Sattr3, WccData, readdir, readdirplus};
+use headgate_proto::nfs3::{
+    self, Createhow3, Nfsstat3, Procedure, Res, Sattr3, WccData, readdir, readdirplus,
+};
 use support::*;
 
 fn directory() -> tempfile::TempDir {
@@ -30,7 +32,10 @@ async fn with_name(rig: &Rig, dir: &Fh, file: &Fh, name: &[u8]) -> Vec<(Procedur
         (Procedure::Mkdir, rig.record(Procedure::Mkdir, &nfs3::mkdir::Args { place: at, attributes: sattr })),
         (
             Procedure::Symlink,
-            rig.record(Procedure::Symlink, &nfs3::symlink::Args { place: at, attributes: sattr, path: b"to" }),
+            rig.record(
+                Procedure::Symlink,
+                &nfs3::symlink::Args { place: at, attributes: sattr, path: b"to" },
+            ),
         ),
         (Procedure::Mknod, rig.record(Procedure::Mknod, &nfs3::mknod::Args { place: at, what: fifo })),
         (Procedure::Link, rig.record(Procedure::Link, &nfs3::link::Args { file: fh(file), link: at })),
@@ -80,9 +85,12 @@ fn long_names_are_too_long() {
         let huge = vec![b'n'; 500_000];
         let both = nfs3::rename::Args { from: place(&root, &huge), to: place(&root, &huge) };
         assert_eq!(rig.call(Procedure::Rename, &both).await.error(), Some(Nfsstat3::NameTooLong));
-        for (len, status) in
-            [(0, Some(Nfsstat3::Inval)), (4095, None), (4096, Some(Nfsstat3::NameTooLong)), (1_000_000, Some(Nfsstat3::NameTooLong))]
-        {
+        for (len, status) in [
+            (0, Some(Nfsstat3::Inval)),
+            (4095, None),
+            (4096, Some(Nfsstat3::NameTooLong)),
+            (1_000_000, Some(Nfsstat3::NameTooLong)),
+        ] {
             let target = vec![b't'; len];
             let name = format!("link{len}");
             let place = place(&root, name.as_bytes());
@@ -99,7 +107,9 @@ fn long_names_are_too_long() {
         for (procedure, status) in with_name(&rig, &root, &file, &[b'n'; 255]).await {
             let expected = match procedure {
                 // Each name is in the way of the next.
-                Procedure::Mkdir | Procedure::Symlink | Procedure::Mknod | Procedure::Link => Some(Nfsstat3::Exist),
+                Procedure::Mkdir | Procedure::Symlink | Procedure::Mknod | Procedure::Link => {
+                    Some(Nfsstat3::Exist)
+                }
                 Procedure::Lookup => Some(Nfsstat3::NoEnt),
                 _ => None,
             };
@@ -122,12 +132,27 @@ fn names_are_single_components() {
         let sub = rig.lookup(&rig.roots[0], b"sub").await.expect("found");
         let file = rig.lookup(&sub, b"old").await.expect("found");
         let before = (names_in(&path), names_in(&path.join("sub")));
-        for name in [&b""[..], b".", b"..", b"/", b"a/b", b"/etc", b"../old", b"./old", b"a\0b", b"\0", b"old/", b"../.."] {
+        for name in [
+            &b""[..],
+            b".",
+            b"..",
+            b"/",
+            b"a/b",
+            b"/etc",
+            b"../old",
+            b"./old",
+            b"a\0b",
+            b"\0",
+            b"old/",
+            b"../..",
+        ] {
             for (n, (procedure, status)) in with_name(&rig, &sub, &file, name).await.into_iter().enumerate() {
                 let rename_from = n == 7;
                 let expected = match (name, procedure) {
                     (b"." | b"..", Procedure::Lookup) => None,
-                    (b"." | b"..", Procedure::Remove | Procedure::Rmdir | Procedure::Rename) => Some(Nfsstat3::Inval),
+                    (b"." | b"..", Procedure::Remove | Procedure::Rmdir | Procedure::Rename) => {
+                        Some(Nfsstat3::Inval)
+                    }
                     (b"." | b"..", _) => Some(Nfsstat3::Exist),
                     (b"", Procedure::Lookup | Procedure::Remove | Procedure::Rmdir) => Some(Nfsstat3::NoEnt),
                     (b"", _) if rename_from => Some(Nfsstat3::NoEnt),
@@ -208,7 +233,10 @@ fn directory_changes_tell_before_and_after() {
         let at = place(&root, b"name");
         let made = [
             (
-                rig.record(Procedure::Create, &nfs3::create::Args { place: at, how: Createhow3::Guarded(sattr) }),
+                rig.record(
+                    Procedure::Create,
+                    &nfs3::create::Args { place: at, how: Createhow3::Guarded(sattr) },
+                ),
                 Procedure::Remove,
                 nfs3::Ftype3::Reg,
             ),
@@ -218,7 +246,10 @@ fn directory_changes_tell_before_and_after() {
                 nfs3::Ftype3::Dir,
             ),
             (
-                rig.record(Procedure::Symlink, &nfs3::symlink::Args { place: at, attributes: sattr, path: b"to" }),
+                rig.record(
+                    Procedure::Symlink,
+                    &nfs3::symlink::Args { place: at, attributes: sattr, path: b"to" },
+                ),
                 Procedure::Remove,
                 nfs3::Ftype3::Lnk,
             ),
@@ -243,7 +274,9 @@ fn directory_changes_tell_before_and_after() {
             // Two changes within one tick of the file system's clock look alike.
             engine::sleep(std::time::Duration::from_millis(15)).await;
             let answer = rig.send(&make).await.expect("an answer");
-            let Res::Ok(ok) = answer.results::<nfs3::create::Res<'_>>() else { panic!("{:?}", answer.error()) };
+            let Res::Ok(ok) = answer.results::<nfs3::create::Res<'_>>() else {
+                panic!("{:?}", answer.error())
+            };
             assert!(changed(&ok.dir_wcc), "{kind:?}");
             let seen = ok.obj_attributes.0.expect("attributes");
             assert_eq!(seen.ftype, kind);
@@ -320,7 +353,8 @@ fn refusals_have_the_status_of_the_specification() {
         assert_eq!(rename(b"missing", &root, b"x").await, Some(Nfsstat3::NoEnt));
         for kind in [nfs3::mknod::BadType::Reg, nfs3::mknod::BadType::Dir, nfs3::mknod::BadType::Lnk] {
             let what = nfs3::mknod::Mknoddata3::BadType(kind);
-            let answer = rig.call(Procedure::Mknod, &nfs3::mknod::Args { place: place(&root, b"x"), what }).await;
+            let answer =
+                rig.call(Procedure::Mknod, &nfs3::mknod::Args { place: place(&root, b"x"), what }).await;
             assert_eq!(answer.error(), Some(Nfsstat3::BadType));
         }
         // A hard link to a directory.
@@ -390,7 +424,13 @@ fn links_and_renames_stay_in_their_export() {
 type Listed = (Vec<u8>, u64, u64);
 
 /// One READDIR.
-async fn page(rig: &Rig, dir: &Fh, cookie: u64, verifier: [u8; 8], count: u32) -> Result<(Vec<Listed>, [u8; 8], bool), Nfsstat3> {
+async fn page(
+    rig: &Rig,
+    dir: &Fh,
+    cookie: u64,
+    verifier: [u8; 8],
+    count: u32,
+) -> Result<(Vec<Listed>, [u8; 8], bool), Nfsstat3> {
     let args = readdir::Args { dir: fh(dir), cookie, cookieverf: verifier, count };
     let answer = rig.call(Procedure::Readdir, &args).await;
     match answer.results::<readdir::Res<'_>>() {
@@ -401,7 +441,9 @@ async fn page(rig: &Rig, dir: &Fh, cookie: u64, verifier: [u8; 8], count: u32) -
             let entries: Vec<Listed> =
                 ok.entries.iter().map(|entry| (entry.name.to_vec(), entry.fileid, entry.cookie)).collect();
             assert!(ok.eof || !entries.is_empty(), "a page without entries that is not the end");
-            assert!(entries.iter().all(|(name, id, cookie)| !name.is_empty() && *id != 0 && *cookie < 1 << 63));
+            assert!(
+                entries.iter().all(|(name, id, cookie)| !name.is_empty() && *id != 0 && *cookie < 1 << 63)
+            );
             Ok((entries, ok.cookieverf, ok.eof))
         }
         Res::Fail(status, _) => Err(status),
@@ -430,7 +472,13 @@ struct Plus {
     handle: Option<Fh>,
 }
 
-async fn plus_page(rig: &Rig, dir: &Fh, cookie: u64, dircount: u32, maxcount: u32) -> Result<(Vec<Plus>, bool), Nfsstat3> {
+async fn plus_page(
+    rig: &Rig,
+    dir: &Fh,
+    cookie: u64,
+    dircount: u32,
+    maxcount: u32,
+) -> Result<(Vec<Plus>, bool), Nfsstat3> {
     let args = readdirplus::Args { dir: fh(dir), cookie, cookieverf: [0; 8], dircount, maxcount };
     let answer = rig.call(Procedure::Readdirplus, &args).await;
     match answer.results::<readdirplus::Res<'_>>() {
@@ -449,7 +497,8 @@ async fn plus_page(rig: &Rig, dir: &Fh, cookie: u64, dircount: u32, maxcount: u3
                 .collect();
             assert!(ok.eof || !entries.is_empty(), "a page without entries that is not the end");
             if entries.len() > 1 {
-                let names: usize = entries.iter().map(|entry| readdirplus::Entry::dir_space(entry.name.len())).sum();
+                let names: usize =
+                    entries.iter().map(|entry| readdirplus::Entry::dir_space(entry.name.len())).sum();
                 assert!(names <= dircount as usize);
             }
             Ok((entries, ok.eof))
@@ -484,7 +533,8 @@ fn listings_give_each_name_once() {
     let dir = directory();
     fill(dir.path(), 2500);
     for n in 0..20 {
-        std::fs::hard_link(dir.path().join("file00000"), dir.path().join(format!("hard{n}"))).expect("linked");
+        std::fs::hard_link(dir.path().join("file00000"), dir.path().join(format!("hard{n}")))
+            .expect("linked");
     }
     let path = dir.path().to_owned();
     on_core(move || async move {
@@ -498,7 +548,11 @@ fn listings_give_each_name_once() {
             let names: BTreeSet<Vec<u8>> = all.iter().map(|entry| entry.0.clone()).collect();
             assert!(names == expected, "pages of {count}");
             for (name, _, cookie) in all {
-                assert_eq!(*cookies.entry(cookie).or_insert_with(|| name.clone()), name, "a cookie names two places");
+                assert_eq!(
+                    *cookies.entry(cookie).or_insert_with(|| name.clone()),
+                    name,
+                    "a cookie names two places"
+                );
             }
         }
         assert_eq!(cookies.len(), expected.len(), "cookies do not depend on the size of a page");
@@ -508,7 +562,10 @@ fn listings_give_each_name_once() {
             assert_eq!(cookies.get(&entry.cookie), Some(&entry.name), "both listings have the same cookies");
             let seen = entry.attributes.expect("attributes");
             assert_eq!(seen.fileid, entry.fileid);
-            assert_eq!(rig.getattr(&entry.handle.expect("a handle")).await.map(|now| now.fileid), Ok(seen.fileid));
+            assert_eq!(
+                rig.getattr(&entry.handle.expect("a handle")).await.map(|now| now.fileid),
+                Ok(seen.fileid)
+            );
         }
         // From the middle of a page: the entry after it, not the same again, and READDIR goes on where READDIRPLUS ended.
         let all = list(&rig, &root, 65_536).await;
@@ -518,7 +575,8 @@ fn listings_give_each_name_once() {
             let (rest, _) = plus_page(&rig, &root, all[at].2, 4096, 8192).await.expect("a page");
             assert_eq!(rest.first().map(|entry| &entry.name), all.get(at + 1).map(|entry| &entry.0));
         }
-        let (rest, _, eof) = page(&rig, &root, all.last().expect("an entry").2, [0; 8], 4096).await.expect("a page");
+        let (rest, _, eof) =
+            page(&rig, &root, all.last().expect("an entry").2, [0; 8], 4096).await.expect("a page");
         assert!(rest.is_empty() && eof, "nothing follows the last entry");
     });
 }
@@ -603,7 +661,8 @@ fn a_directory_can_be_removed_page_by_page() {
 fn small_and_absurd_sizes_are_served_or_too_small() {
     let dir = directory();
     for n in 0..30u8 {
-        let name: String = std::iter::repeat_n(char::from(b'a' + n % 26), 255 - usize::from(n / 26)).collect();
+        let name: String =
+            std::iter::repeat_n(char::from(b'a' + n % 26), 255 - usize::from(n / 26)).collect();
         std::fs::write(dir.path().join(name), b"").expect("written");
     }
     let path = dir.path().to_owned();
@@ -687,7 +746,11 @@ fn entries_without_attributes_are_listed_without() {
     let expected = fill(dir.path(), 300);
     let path = dir.path().to_owned();
     on_core(move || async move {
-        let some = Rates { errors_per_million: 300_000, errors: vec![Error::IO, Error::NOENT, Error::STALE], ..Rates::default() };
+        let some = Rates {
+            errors_per_million: 300_000,
+            errors: vec![Error::IO, Error::NOENT, Error::STALE],
+            ..Rates::default()
+        };
         let plan = Plan { seed: 5, rates: vec![(Operation::Lookup, some)] };
         let plain = posix::Posix::open(&posix::Settings::new(&path, 1)).expect("a store");
         let store = Fault::new(Plain::Posix(plain), &plan);
@@ -714,7 +777,8 @@ fn listed_attributes_are_consistent_under_change() {
         let mut settings = posix::Settings::new(&path, 77);
         (settings.nodes, settings.opens) = (1, 1);
         let store = posix::Posix::open(&settings).expect("a store");
-        let rig = std::rc::Rc::new(Rig::new(vec![(export(77, writable()), AnyStore::Plain(Plain::Posix(store)))]));
+        let rig =
+            std::rc::Rc::new(Rig::new(vec![(export(77, writable()), AnyStore::Plain(Plain::Posix(store)))]));
         let root = rig.roots[0].clone();
         let quiet: BTreeMap<Vec<u8>, (u64, u64)> = list_plus(&rig, &root, 8192, 32_768)
             .await
@@ -741,7 +805,8 @@ fn listed_attributes_are_consistent_under_change() {
             for entry in list_plus(&rig, &root, 8192, 32_768).await {
                 if let Some(seen) = entry.attributes {
                     assert_eq!(quiet.get(&entry.name), Some(&(seen.fsid, seen.fileid)));
-                    let kind = if entry.name.starts_with(b".") { nfs3::Ftype3::Dir } else { nfs3::Ftype3::Reg };
+                    let kind =
+                        if entry.name.starts_with(b".") { nfs3::Ftype3::Dir } else { nfs3::Ftype3::Reg };
                     assert_eq!(seen.ftype, kind);
                 }
             }

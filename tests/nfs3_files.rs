@@ -34,7 +34,10 @@ fn attributes_are_the_files() {
         let real = std::fs::metadata(path.join("file")).expect("metadata");
         assert_eq!((seen.size, seen.fileid, seen.nlink), (12, real.ino(), 1));
         assert_eq!((seen.uid, seen.gid, seen.mode), (real.uid(), real.gid(), real.mode() & 0o7777));
-        assert_eq!((i64::from(seen.mtime.seconds), i64::from(seen.mtime.nseconds)), (real.mtime(), real.mtime_nsec()));
+        assert_eq!(
+            (i64::from(seen.mtime.seconds), i64::from(seen.mtime.nseconds)),
+            (real.mtime(), real.mtime_nsec())
+        );
         assert_eq!(seen.ftype, nfs3::Ftype3::Reg);
         let root = rig.getattr(&rig.roots[0]).await.expect("attributes");
         assert_eq!((root.fsid, root.ftype), (seen.fsid, nfs3::Ftype3::Dir));
@@ -167,9 +170,13 @@ fn read_clamps_and_tells_the_end() {
             assert_eq!(data.len(), count.min(0x1000) as usize);
             assert_eq!(eof, count >= 0x1000, "{count}");
         }
-        for (offset, count, eof) in
-            [(SIZE, 1, true), (SIZE + 1, 10, true), (u64::MAX, 10, true), (SIZE, 0, true), (SIZE - 1, 0, false)]
-        {
+        for (offset, count, eof) in [
+            (SIZE, 1, true),
+            (SIZE + 1, 10, true),
+            (u64::MAX, 10, true),
+            (SIZE, 0, true),
+            (SIZE - 1, 0, false),
+        ] {
             assert_eq!(rig.read(&file, offset, count).await, Ok((vec![], eof)), "{offset}");
         }
         assert_eq!(rig.read(&file, SIZE - 7, 7).await, Ok((b"the end".to_vec(), true)));
@@ -238,7 +245,10 @@ fn store_errors_have_their_status() {
             (Error::from_errno(9999), Nfsstat3::ServerFault),
         ] {
             let rates = Rates { errors_per_million: 1_000_000, errors: vec![error], ..Rates::default() };
-            let store = Fault::new(Plain::Null(null_store()), &Plan { seed: 1, rates: vec![(Operation::Write, rates)] });
+            let store = Fault::new(
+                Plain::Null(null_store()),
+                &Plan { seed: 1, rates: vec![(Operation::Write, rates)] },
+            );
             let rig = Rig::new(vec![(export(1, writable()), AnyStore::Fault(store))]);
             let file = rig.lookup(&rig.roots[0], b"f0").await.expect("found");
             assert_eq!(rig.write(&file, 0, b"data").await.map(|ok| ok.count), Err(status), "{error:?}");
@@ -318,7 +328,10 @@ fn setattr_sets_what_it_says_and_tells_before_and_after() {
         for wrong in [
             Sattr3 { uid: Some(u32::MAX), ..Sattr3::default() },
             Sattr3 { gid: Some(u32::MAX), ..Sattr3::default() },
-            Sattr3 { mtime: SetTime::ClientTime(Nfstime3 { seconds: 0, nseconds: 1_000_000_000 }), ..Sattr3::default() },
+            Sattr3 {
+                mtime: SetTime::ClientTime(Nfstime3 { seconds: 0, nseconds: 1_000_000_000 }),
+                ..Sattr3::default()
+            },
         ] {
             let (status, wcc) = rig.setattr_as(&root, &file, wrong, None).await;
             assert_eq!(status, Some(Nfsstat3::Inval), "{wrong:?}");
@@ -390,7 +403,8 @@ fn access_tells_what_the_kernel_would_allow() {
             (!0x3F, 0),
             (access::MODIFY | access::EXTEND, access::MODIFY | access::EXTEND),
         ] {
-            let answer = rig.call(Procedure::Access, &access::Args { object: fh(&file), access: wanted }).await;
+            let answer =
+                rig.call(Procedure::Access, &access::Args { object: fh(&file), access: wanted }).await;
             match answer.results::<access::Res>() {
                 Res::Ok(ok) => {
                     assert_eq!(ok.access, granted, "{wanted:#x}");
@@ -401,7 +415,9 @@ fn access_tells_what_the_kernel_would_allow() {
         }
         let all = access::Args { object: rig.root(), access: 0x3F };
         match rig.call(Procedure::Access, &all).await.results::<access::Res>() {
-            Res::Ok(ok) => assert_eq!(ok.access & access::EXECUTE, 0, "directories are searched, not executed"),
+            Res::Ok(ok) => {
+                assert_eq!(ok.access & access::EXECUTE, 0, "directories are searched, not executed")
+            }
             Res::Fail(status, _) => panic!("{status:?}"),
         }
     });
@@ -425,7 +441,8 @@ fn readlink_gives_the_text_alone() {
         for target in targets {
             // Right after a large answer to somebody, and with freed buffers poisoned.
             rig.read(&file, 0, 70_000).await.expect("read");
-            let link = rig.lookup(&rig.roots[0], format!("link{}", target.len()).as_bytes()).await.expect("found");
+            let link =
+                rig.lookup(&rig.roots[0], format!("link{}", target.len()).as_bytes()).await.expect("found");
             let answer = rig.call(Procedure::Readlink, &nfs3::readlink::Args { symlink: fh(&link) }).await;
             match answer.results::<nfs3::readlink::Res<'_>>() {
                 Res::Ok(ok) => assert!(ok.data == target),
@@ -461,7 +478,8 @@ fn errors_carry_no_older_bytes() {
         let big = rig.lookup(&root, b"big").await.expect("found");
         let gone = rig.lookup(&root, b"gone").await.expect("found");
         rig.remove(&root, b"gone").await.expect("removed");
-        let readdir = |dir, cookie| nfs3::readdir::Args { dir, cookie, cookieverf: *b"whatever", count: 8192 };
+        let readdir =
+            |dir, cookie| nfs3::readdir::Args { dir, cookie, cookieverf: *b"whatever", count: 8192 };
         let plus = |dir, cookie| nfs3::readdirplus::Args {
             dir,
             cookie,
@@ -523,7 +541,11 @@ fn file_system_answers_are_plausible() {
     on_core(move || async move {
         let rig = Rig::posix(&path);
         let root = rig.root();
-        match rig.call(Procedure::Fsinfo, &nfs3::fsinfo::Args { fsroot: root }).await.results::<nfs3::fsinfo::Res>() {
+        match rig
+            .call(Procedure::Fsinfo, &nfs3::fsinfo::Args { fsroot: root })
+            .await
+            .results::<nfs3::fsinfo::Res>()
+        {
             Res::Ok(ok) => {
                 assert_eq!((ok.rtmax, ok.wtmax), (1 << 20, 1 << 20));
                 assert!(ok.dtpref >= 4096 && ok.maxfilesize >= 1 << 40);
@@ -533,7 +555,11 @@ fn file_system_answers_are_plausible() {
             }
             Res::Fail(status, _) => panic!("{status:?}"),
         }
-        match rig.call(Procedure::Fsstat, &nfs3::fsstat::Args { fsroot: root }).await.results::<nfs3::fsstat::Res>() {
+        match rig
+            .call(Procedure::Fsstat, &nfs3::fsstat::Args { fsroot: root })
+            .await
+            .results::<nfs3::fsstat::Res>()
+        {
             Res::Ok(ok) => assert!(ok.tbytes >= ok.fbytes && ok.fbytes >= ok.abytes && ok.tbytes > 0),
             Res::Fail(status, _) => panic!("{status:?}"),
         }

@@ -46,7 +46,8 @@ fn wrong_numbers_get_their_own_errors() {
             assert_eq!(answer.accept_stat(), AcceptStat::ProgMismatch { low: 3, high: 3 });
         }
         for procedure in [22, 100, u32::MAX] {
-            let answer = rig.send(&call(1, nfs3::PROGRAM, 3, procedure, &root, &())).await.expect("an answer");
+            let answer =
+                rig.send(&call(1, nfs3::PROGRAM, 3, procedure, &root, &())).await.expect("an answer");
             assert_eq!(answer.accept_stat(), AcceptStat::ProcUnavail);
         }
         for program in [0, 100_227, 395_180, u32::MAX] {
@@ -159,7 +160,10 @@ fn cut_arguments_are_garbage() {
         let named = place(root, b"name");
         let sattr = nfs3::Sattr3::default();
         let records = [
-            rig.record(Procedure::Setattr, &nfs3::setattr::Args { object: fh(root), new_attributes: sattr, guard: None }),
+            rig.record(
+                Procedure::Setattr,
+                &nfs3::setattr::Args { object: fh(root), new_attributes: sattr, guard: None },
+            ),
             rig.record(Procedure::Lookup, &nfs3::lookup::Args { dir: fh(root), name: b"name" }),
             rig.record(Procedure::Read, &nfs3::read::Args { file: fh(root), offset: 0, count: 1 }),
             rig.record(
@@ -170,7 +174,10 @@ fn cut_arguments_are_garbage() {
                 Procedure::Create,
                 &nfs3::create::Args { place: named, how: nfs3::Createhow3::Exclusive([1; 8]) },
             ),
-            rig.record(Procedure::Symlink, &nfs3::symlink::Args { place: named, attributes: sattr, path: b"to" }),
+            rig.record(
+                Procedure::Symlink,
+                &nfs3::symlink::Args { place: named, attributes: sattr, path: b"to" },
+            ),
             rig.record(Procedure::Rename, &nfs3::rename::Args { from: named, to: named }),
             rig.record(Procedure::Link, &nfs3::link::Args { file: fh(root), link: named }),
             rig.record(Procedure::Commit, &nfs3::commit::Args { file: fh(root), offset: 0, count: 0 }),
@@ -195,7 +202,8 @@ fn records_may_be_cut_anywhere() {
         let root = rig.roots[0].clone();
         let file = rig.create(&root, b"file", 0o644).await.expect("created");
         let data: Vec<u8> = (0..100_003).map(|n| n as u8).collect();
-        const CUTS: [&[usize]; 6] = [&[1], &[3, 5, 7, 11, 13, 17, 19], &[24, 28], &[40, 100], &[150, 160, 170], &[1000]];
+        const CUTS: [&[usize]; 6] =
+            [&[1], &[3, 5, 7, 11, 13, 17, 19], &[24, 28], &[40, 100], &[150, 160, 170], &[1000]];
         for (n, cuts) in CUTS.into_iter().enumerate() {
             rig.cut(cuts);
             assert_eq!(rig.lookup(&root, b"file").await.as_ref(), Ok(&file));
@@ -230,7 +238,8 @@ fn a_listener_serves_its_own_programs() {
 #[test]
 fn a_lost_call_breaks_its_connection() {
     on_core(|| async {
-        let slow = Rates { delays_per_million: 1_000_000, delay: Duration::from_secs(3600), ..Rates::default() };
+        let slow =
+            Rates { delays_per_million: 1_000_000, delay: Duration::from_secs(3600), ..Rates::default() };
         let store = Fault::new(Plain::Null(null_store()), &Plan::everywhere(1, &slow));
         let rig = Rig::new(vec![(export(1, writable()), AnyStore::Fault(store))]);
         let record = rig.record(Procedure::Null, &());

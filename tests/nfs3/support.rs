@@ -69,7 +69,8 @@ pub fn export(id: u32, rule: Rule) -> Rc<Export> {
 }
 
 pub fn posix_store(path: &Path, id: u32) -> AnyStore {
-    let store = posix::Posix::open(&posix::Settings::new(path, id.into())).expect("a store on the test's directory");
+    let store =
+        posix::Posix::open(&posix::Settings::new(path, id.into())).expect("a store on the test's directory");
     AnyStore::Plain(Plain::Posix(store))
 }
 
@@ -89,10 +90,8 @@ impl Rig {
     }
 
     pub fn with(exports: Vec<(Rc<Export>, AnyStore)>, settings: Settings, digester: Digester) -> Rig {
-        let roots = exports
-            .iter()
-            .map(|(export, store)| KEY.wrap(export.id, &store.handle(&store.root())))
-            .collect();
+        let roots =
+            exports.iter().map(|(export, store)| KEY.wrap(export.id, &store.handle(&store.root()))).collect();
         let exports = exports.into_iter().map(|(export, store)| Exported { export, store }).collect();
         let nfs = Some(Nfs::new(exports, KEY, settings));
         let service = Service::new(Programs { nfs, ..Programs::default() }, 256, 64, digester);
@@ -341,7 +340,8 @@ impl Answer {
 
     /// The results, which must fill the reply.
     pub fn results<'a, T: Decode<'a>>(&'a self) -> T {
-        headgate_proto::xdr::decode_all(self.body()).expect("results of this procedure, and nothing behind them")
+        headgate_proto::xdr::decode_all(self.body())
+            .expect("results of this procedure, and nothing behind them")
     }
 
     /// nfsstat3.
