@@ -90,6 +90,7 @@ fn opens_do_not_outlive_the_permission() {
         );
         assert!(store.write(&writes, 0, payload(&[b"x"]), Stability::Unstable).await.is_ok());
         store.set_attributes(&alice(), &file, &mode(0o600), None).await.expect("her own");
+        assert_eq!(store.commit(&writes, 0, 0).await.err(), Some(Error::ACCES));
         assert_eq!(store.read(&reads, 0, 9, space(9)).await.1.err(), Some(Error::ACCES));
         assert_eq!(
             store.write(&writes, 0, payload(&[b"x"]), Stability::Unstable).await.err(),

@@ -165,6 +165,7 @@ impl Posix {
         access: Access,
         attributes: &Attributes,
     ) -> Open {
+        node.0.was_opened.set(true);
         let fixed = ring::register_file(fd.as_raw_fd());
         let open = Rc::new(OpenFile {
             fd: Arc::new(fd),
@@ -324,6 +325,13 @@ impl Posix {
         }
         let attributes = self.attributes_of(&open.node).await.ok();
         Ok((Moved { len_bytes: done, attributes }, stability))
+    }
+
+    /// Brings the range to stable storage. Whoever wrote it: the caller must have the right that the open is for (N-07).
+    pub(super) async fn commit_file(&self, open: &Open, offset: u64, len_bytes: u64) -> Result<()> {
+        let attributes = self.attributes_of(&open.node).await?;
+        self.confirm(open, &attributes).await?;
+        ring_ops::fsync_range(open, offset, len_bytes).await
     }
 
     /// The next data or hole. The descriptor's position moves with it, which nothing else uses.

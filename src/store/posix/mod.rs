@@ -369,6 +369,9 @@ impl Posix {
 
     fn forget(&self, handle: &HandleBytes) {
         let Some(node) = self.0.nodes.borrow_mut().remove(&handle[..]) else { return };
+        if !node.0.was_opened.get() {
+            return;
+        }
         let serial = node.0.serial;
         let opens: Vec<Open> = {
             let mut opens = self.0.opens.borrow_mut();

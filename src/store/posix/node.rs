@@ -30,6 +30,8 @@ pub(super) struct NodeInner {
     pub(super) serial: u64,
     /// The last sample, and the turn in which it was taken.
     sample: Cell<Option<(u64, Attributes)>>,
+    /// Whether an open was ever made of it.
+    pub(super) was_opened: Cell<bool>,
     /// When it was last asked for.
     pub(super) used: Cell<Instant>,
 }
@@ -45,6 +47,7 @@ impl Node {
             kind: attributes.kind,
             serial,
             sample: Cell::new(None),
+            was_opened: Cell::new(false),
             used: Cell::new(engine::now()),
         }))
     }

@@ -85,6 +85,7 @@ struct Vectors {
 
 thread_local! {
     /// Boxes of vectored writes that have ended, for the next ones: writing takes nothing from the heap.
+    #[allow(clippy::vec_box, reason = "the boxes themselves go to the ring and come back")]
     static VECTORS: RefCell<Vec<Box<Vectors>>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -3,7 +3,7 @@
 use rustix::fs::XattrFlags;
 
 use super::sys::FdName;
-use super::{Node, Open, Page, Posix, identity, ring_ops};
+use super::{Node, Open, Page, Posix, identity};
 use crate::engine;
 use crate::limits::{STORE_HANDLE_BYTES, XATTR_LIST_BYTES, XATTR_VALUE_BYTES};
 use crate::memory::{Buf, Payload};
@@ -82,7 +82,7 @@ impl Store for Posix {
     }
 
     async fn commit(&self, open: &Open, offset: u64, len_bytes: u64) -> Result<()> {
-        ring_ops::fsync_range(open, offset, len_bytes).await
+        self.commit_file(open, offset, len_bytes).await
     }
 
     async fn create(

@@ -123,7 +123,7 @@ impl Lowest {
         if place < self.from {
             return;
         }
-        if self.entries.len() >= WINDOW_ENTRIES + 1 {
+        if self.entries.len() > WINDOW_ENTRIES {
             self.is_complete = false;
             if self.entries.last().is_some_and(|last| place > last.cookie) {
                 return;
