@@ -325,6 +325,10 @@ pub const PORTMAP_ENTRIES: usize = 256;
 /// Mounts that MOUNT's DUMP remembers (RFC 1813 s5.2.2); the list is for people, so the oldest entry goes first.
 pub const MOUNT_ENTRIES: usize = 4096;
 
+/// The longest list (of exports, of mounts) in a datagram to another machine. Its sender may be forged, so that an answer must not be much
+/// longer than a call.
+pub const DATAGRAM_LIST_BYTES: usize = 256;
+
 /// Exports of one configuration.
 pub const EXPORTS: usize = 1024;
 

@@ -8,7 +8,9 @@
 //! ([`Request::take_data`]), the data of a READ is the buffer that the store filled ([`Reply::data`]).
 
 pub mod drc;
+pub mod mount;
 pub mod nfs;
+pub mod portmap;
 pub mod rpc;
 
 mod reply;
@@ -57,7 +59,9 @@ impl ProgramSet {
     /// The status monitor (X/Open C702).
     pub const NSM: ProgramSet = ProgramSet(16);
     /// Everything but the port mapper: what the one port of the gateway serves.
-    pub const FILES: ProgramSet = Self::NFS.with(Self::MOUNT).with(Self::NLM).with(Self::NSM);
+    pub const FILES: ProgramSet = Self::NFS.with(Self::SMALL);
+    /// Everything that is served over datagrams too, beside the port mapper: what carries no file data.
+    pub const SMALL: ProgramSet = Self::MOUNT.with(Self::NLM).with(Self::NSM);
 
     /// The programs of both sets.
     pub const fn with(self, other: ProgramSet) -> ProgramSet {

@@ -8,7 +8,9 @@ use crate::config::{self, Backend, Config};
 use crate::engine::CoreId;
 use crate::observe::{self, CoreLabel};
 use crate::protocol::drc::Digester;
+use crate::protocol::mount::Mount;
 use crate::protocol::nfs::{Exported, Nfs, Settings};
+use crate::protocol::portmap::Portmap;
 use crate::protocol::rpc::{Programs, Service};
 use crate::session::export::Exports;
 use crate::session::handle::HandleKey;
@@ -97,7 +99,12 @@ fn install(setup: &Setup, exported: Vec<Exported>) {
         write_max_bytes: limits.write_bytes as u32,
         directory_bytes: limits.directory_bytes as u32,
     };
-    let programs = Programs { nfs: Some(Nfs::new(exported, setup.key.clone(), settings)) };
+    let exported: Rc<[Exported]> = exported.into();
+    let programs = Programs {
+        nfs: Some(Nfs::new(exported.clone(), setup.key.clone(), settings)),
+        mount: Some(Mount::new(exported, setup.key)),
+        portmap: Some(Portmap::new(super::registrations(&setup.config))),
+    };
     let service = Service::new(programs, limits.drc_entries, limits.requests_per_core, setup.digester);
     let workers = Workers::start(service, limits.requests_per_core);
     WORKERS.set(Some(workers.clone()));

@@ -19,6 +19,8 @@ use crate::limits;
 use crate::observe::http::AdminServer;
 use crate::protocol::ProgramSet;
 use crate::protocol::drc::Digester;
+use crate::protocol::portmap::Registration;
+use crate::protocol::portmap::register::{RegisterError, Registered, Rpcbind, register};
 use crate::session::handle::HandleKey;
 use crate::topology::Topology;
 use crate::transport::placement::Placement;
@@ -37,6 +39,8 @@ pub enum ServeError {
     Export(String, String),
     /// The admin address cannot be bound.
     Metrics(SocketAddr, std::io::Error),
+    /// The programs cannot be registered with this machine's port mapper.
+    Register(RegisterError),
     /// The control socket cannot be made.
     Control(PathBuf, std::io::Error),
     /// Signals cannot be waited for, or the like.
@@ -57,6 +61,7 @@ impl fmt::Display for ServeError {
             ServeError::Engine(error) => error.fmt(f),
             ServeError::Export(name, error) => write!(f, "export {name}: {error}"),
             ServeError::Metrics(address, error) => write!(f, "metrics address {address}: {error}"),
+            ServeError::Register(error) => error.fmt(f),
             ServeError::Control(path, error) => write!(f, "control socket {}: {error}", path.display()),
             ServeError::System(what, error) => write!(f, "{what}: {error}"),
         }
@@ -100,6 +105,7 @@ pub struct Gateway {
     _control: ControlServer,
     _admin: Option<AdminServer>,
     engine: Engine,
+    registered: Option<Registered>,
     drained: Arc<std::sync::atomic::AtomicBool>,
 }
 
@@ -154,7 +160,13 @@ impl Gateway {
         let control = ControlServer::start(path, Box::new(view))
             .map_err(|error| ServeError::Control(path.clone(), error))?;
         bound.serve(&handle, &config);
-        Ok(Gateway { config, _control: control, _admin: admin, engine, drained })
+        let registered = match config.listen.portmap {
+            Portmap::Register => {
+                Some(register(&Rpcbind::default(), &registrations(&config)).map_err(ServeError::Register)?)
+            }
+            Portmap::Embedded | Portmap::Off => None,
+        };
+        Ok(Gateway { config, _control: control, _admin: admin, engine, registered, drained })
     }
 
     /// The configuration in force, with the ports that the system chose.
@@ -169,7 +181,10 @@ impl Gateway {
 
     /// Takes no new connection and no new call, answers what is in progress, brings what was written to stable storage, and stops: within
     /// `limits.drain-timeout` and a second or two.
-    pub fn drain(self) {
+    pub fn drain(mut self) {
+        if let Some(registered) = self.registered.take() {
+            registered.withdraw();
+        }
         self.drained.store(true, std::sync::atomic::Ordering::Relaxed);
         let longest = self.config.limits.drain_timeout;
         let handle = self.engine.handle();
@@ -235,6 +250,20 @@ fn prepare_process() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
+/// Where every program is to be found, for port mappers.
+fn registrations(config: &Config) -> Vec<Registration> {
+    let files = config.listen.nfs.iter().flat_map(|address| {
+        let tcp = Registration::of_listener(ProgramSet::FILES, true, *address);
+        tcp.into_iter().chain(Registration::of_listener(ProgramSet::SMALL, false, *address))
+    });
+    let portmap = config.listen.portmap_addresses().into_iter().flat_map(|address| {
+        [true, false]
+            .into_iter()
+            .flat_map(move |tcp| Registration::of_listener(ProgramSet::PORTMAP, tcp, address))
+    });
+    files.chain(portmap).collect()
+}
+
 /// Everything that was bound and does not serve yet.
 struct Bound {
     listeners: Vec<tcp::Listener>,
@@ -245,15 +274,14 @@ impl Bound {
     /// Binds what the configuration names, and writes into it the ports that the system chose.
     fn bind(config: &mut Config) -> Result<Bound, ServeError> {
         let mut bound = Bound { listeners: Vec::new(), datagrams: Vec::new() };
-        let small = ProgramSet::MOUNT.with(ProgramSet::NLM).with(ProgramSet::NSM);
         for address in &mut config.listen.nfs {
             let listener = tcp::Listener::bind(*address, ProgramSet::FILES)
                 .map_err(|e| ServeError::Bind(*address, e))?;
             *address = listener.address;
             bound.listeners.push(listener);
-            bound
-                .datagrams
-                .push(udp::Socket::bind(*address, small).map_err(|e| ServeError::Bind(*address, e))?);
+            bound.datagrams.push(
+                udp::Socket::bind(*address, ProgramSet::SMALL).map_err(|e| ServeError::Bind(*address, e))?,
+            );
         }
         if config.listen.portmap == Portmap::Embedded {
             for address in config.listen.portmap_addresses() {

@@ -10,6 +10,7 @@ mod v3;
 mod window;
 
 use std::ops::RangeInclusive;
+use std::rc::Rc;
 
 use headgate_proto::nfs3::{self, Nfsstat3, Procedure, Res};
 use headgate_proto::xdr::{self, Encode};
@@ -48,15 +49,15 @@ impl Settings {
 
 /// NFS on one core.
 pub struct Nfs {
-    exports: Vec<Exported>,
+    exports: Rc<[Exported]>,
     key: HandleKey,
     settings: Settings,
 }
 
 impl Nfs {
-    /// `exports` are this core's, in the order of the configuration; `key` is what makes their handles.
-    pub fn new(exports: Vec<Exported>, key: HandleKey, settings: Settings) -> Self {
-        Self { exports, key, settings }
+    /// `exports` are this core's, shared with its other programs, in the order of the configuration; `key` is what makes their handles.
+    pub fn new(exports: impl Into<Rc<[Exported]>>, key: HandleKey, settings: Settings) -> Self {
+        Self { exports: exports.into(), key, settings }
     }
 }
 

@@ -1,11 +1,13 @@
 //! The programs of one core, by number. A new program is a field, an arm and a class here.
 
-use headgate_proto::nfs3;
 use headgate_proto::rpc::Call;
+use headgate_proto::{mount, nfs3, portmap};
 
 use super::Service;
 use crate::observe;
+use crate::protocol::mount::Mount;
 use crate::protocol::nfs::Nfs;
+use crate::protocol::portmap::Portmap;
 use crate::protocol::{Outcome, Program, Request};
 
 /// What a core serves. A program that is not there is answered PROG_UNAVAIL.
@@ -13,6 +15,10 @@ use crate::protocol::{Outcome, Program, Request};
 pub struct Programs {
     /// NFS (RFC 1813).
     pub nfs: Option<Nfs>,
+    /// MOUNT (RFC 1813 s5).
+    pub mount: Option<Mount>,
+    /// The port mapper (RFC 1833).
+    pub portmap: Option<Portmap>,
 }
 
 impl Programs {
@@ -24,6 +30,8 @@ impl Programs {
     ) -> Outcome {
         match call.prog {
             nfs3::PROGRAM => serve(service, self.nfs.as_ref(), request).await,
+            mount::PROGRAM => serve(service, self.mount.as_ref(), request).await,
+            portmap::PROGRAM => serve(service, self.portmap.as_ref(), request).await,
             _ => Outcome::ProgUnavail,
         }
     }
@@ -32,6 +40,8 @@ impl Programs {
     pub(super) fn outcome_class(program: u32, status: u32) -> observe::Outcome {
         match program {
             nfs3::PROGRAM => Nfs::outcome_class(status),
+            mount::PROGRAM => Mount::outcome_class(status),
+            portmap::PROGRAM => Portmap::outcome_class(status),
             _ if status == 0 => observe::Outcome::Ok,
             _ => observe::Outcome::Invalid,
         }
