@@ -6,8 +6,6 @@
 //! stays in it until it is pushed out.
 
 mod list;
-#[cfg(test)]
-mod tests;
 
 use std::ops::RangeInclusive;
 use std::rc::Rc;

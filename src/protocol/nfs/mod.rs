@@ -56,8 +56,8 @@ pub struct Nfs {
 
 impl Nfs {
     /// `exports` are this core's, shared with its other programs, in the order of the configuration; `key` is what makes their handles.
-    pub fn new(exports: impl Into<Rc<[Exported]>>, key: HandleKey, settings: Settings) -> Self {
-        Self { exports: exports.into(), key, settings }
+    pub fn new(exports: Rc<[Exported]>, key: HandleKey, settings: Settings) -> Self {
+        Self { exports, key, settings }
     }
 }
 

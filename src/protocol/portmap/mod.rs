@@ -6,8 +6,6 @@
 
 mod address;
 pub mod register;
-#[cfg(test)]
-mod tests;
 
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
