@@ -19,6 +19,7 @@ mod error;
 pub mod fault;
 mod name;
 pub mod null;
+mod plain;
 pub mod posix;
 
 pub use any::{AnyNode, AnyOpen, AnyPage, AnyStore, Plain};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use headgate::engine::testing::block_on_cores;
 use headgate::memory::{Buf, Payload, Slab};
-use headgate::store::posix::{HandleForm, ListingForm, Posix, Settings};
+use headgate::store::posix::{HandleForm, ListingForm, Posix, Sampling, Settings};
 use headgate::store::{Caller, CreateMode, DirPage, Name, Result, SetAttributes, Stability, Store};
 
 pub const FS_ID: u64 = 0x5707e;
@@ -32,14 +32,17 @@ pub fn place_in(place: &Path) -> tempfile::TempDir {
 /// Every combination of file system, handles and listings that one machine has.
 pub fn variations() -> Vec<(tempfile::TempDir, Settings)> {
     let mut all = Vec::new();
-    for (handles, listing) in
-        [(HandleForm::Best, ListingForm::Best), (HandleForm::Search, ListingForm::Hashed)]
-    {
+    let forms = [
+        (HandleForm::Best, ListingForm::Best, Sampling::Best),
+        (HandleForm::Search, ListingForm::Hashed, Sampling::Best),
+        (HandleForm::Best, ListingForm::Hashed, Sampling::Helpers),
+    ];
+    for (handles, listing, sampling) in forms {
         for place in places() {
             // The export is a directory within the place, so that there is something outside of it.
             let path = place.path().join("export");
             make_export(&path);
-            all.push((place, Settings { handles, listing, ..Settings::new(path, FS_ID) }));
+            all.push((place, Settings { handles, listing, sampling, ..Settings::new(path, FS_ID) }));
         }
     }
     all

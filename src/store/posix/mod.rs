@@ -71,6 +71,16 @@ pub enum ListingForm {
     Hashed,
 }
 
+/// Where the kernel is asked for attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Sampling {
+    /// On the core when the file system is local, so that the answer is in memory; else on helper threads.
+    #[default]
+    Best,
+    /// On helper threads, also on local file systems.
+    Helpers,
+}
+
 /// What a [`Posix`] serves, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -92,6 +102,8 @@ pub struct Settings {
     pub handles: HandleForm,
     /// Listings.
     pub listing: ListingForm,
+    /// Attributes.
+    pub sampling: Sampling,
     /// The key of hashed listings. The same over restarts, or listings that span one begin anew.
     pub cookie_key: [u8; 16],
     /// Objects that a search for a handle looks at before it gives up.
@@ -111,6 +123,7 @@ impl Settings {
             idle: Duration::from_secs(10),
             handles: HandleForm::Best,
             listing: ListingForm::Best,
+            sampling: Sampling::Best,
             cookie_key: *b"headgate cookies",
             search_objects: limits::SEARCH_OBJECTS,
         }
@@ -209,7 +222,7 @@ impl Posix {
         let shared = Rc::new(Shared {
             abilities: Abilities {
                 file_system: file_system.name.clone(),
-                is_local: file_system.is_local,
+                is_local: file_system.is_local && settings.sampling == Sampling::Best,
                 kernel_handles: mount.is_some(),
                 own_cookies,
                 switches_identity: powers.switch,
