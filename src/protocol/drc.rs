@@ -14,7 +14,9 @@
 //!   [`limits::DRC_FLOOR`] are spared while there are [`Remember::Bulk`] ones: a stream of WRITEs does not push out a RENAME.
 //! - An entry in progress belongs to its [`Slot`], which frees it on every way out.
 //!
-//! Connections of one client may lie on several cores. [`super::rpc`] asks the cores where the client had connections before.
+//! Connections of one client may lie on several cores. A call over a connection that was opened after others of its client were closed is
+//! claimed on the cores where those were ([`Drc::claim`], by `rpc/replay.rs`), so that it is executed once whichever of its copies
+//! is read first.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -106,10 +108,21 @@ pub enum Begin<'d> {
     Unremembered,
 }
 
+/// What [`Drc::claim`] found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// A new call, now in progress.
+    New,
+    /// The results of one that was executed.
+    Known(Box<[u8]>),
+    /// A new call for which there is no entry.
+    Full,
+}
+
 /// A call in progress. Dropped without [`Slot::complete`] it is forgotten, and a waiting repetition is executed in its stead.
 pub struct Slot<'d> {
     drc: &'d Drc,
-    index: u32,
+    key: Key,
     remember: Remember,
 }
 
@@ -122,51 +135,55 @@ impl Drc {
 
     /// Looks the call up and, if it is new, marks it as in progress. Waits while another execution of it is in progress.
     pub async fn begin(&self, key: Key, remember: Remember, now: Instant) -> Begin<'_> {
-        loop {
-            let mut table = self.table.borrow_mut();
-            let Some(&index) = table.index.get(&key) else {
-                observe::count(Event::DrcNew);
-                return match table.start(key, now) {
-                    Some(index) => Begin::Execute(Slot { drc: self, index, remember }),
-                    None => Begin::Unremembered,
-                };
-            };
-            match table.entries[index as usize].state {
-                State::Done { at, len, .. } => {
-                    if now.saturating_duration_since(at) < limits::DRC_AGE {
-                        observe::count(Event::DrcReplayed);
-                        let body = &table.entries[index as usize].body[..usize::from(len)];
-                        return Begin::Replay(body.into());
-                    }
-                    let _ = table.forget(index);
-                }
-                State::InProgress => {
-                    observe::count(Event::DrcInProgress);
-                    drop(table);
-                    self.finished(key).await;
-                }
-                State::Free => unreachable!("the index names entries in use only"),
-            }
+        match self.claim(key, now).await {
+            Claim::New => Begin::Execute(Slot { drc: self, key, remember }),
+            Claim::Known(results) => Begin::Replay(results),
+            Claim::Full => Begin::Unremembered,
         }
     }
 
-    /// The results of a call that another core may have executed: waits while it is in progress here, and gives `None` when it is
-    /// not known.
-    pub async fn find(&self, key: Key, now: Instant) -> Option<Box<[u8]>> {
+    /// As [`Drc::begin`], for a call that another core executes: an entry that is new stays in progress until [`Drc::settle`].
+    pub async fn claim(&self, key: Key, now: Instant) -> Claim {
         loop {
             {
-                let table = self.table.borrow();
-                let entry = &table.entries[*table.index.get(&key)? as usize];
+                let mut table = self.table.borrow_mut();
+                let Some(&index) = table.index.get(&key) else {
+                    observe::count(Event::DrcNew);
+                    return if table.start(key, now) { Claim::New } else { Claim::Full };
+                };
+                let entry = &table.entries[index as usize];
                 match entry.state {
                     State::Done { at, len, .. } if now.saturating_duration_since(at) < limits::DRC_AGE => {
-                        return Some(entry.body[..usize::from(len)].into());
+                        observe::count(Event::DrcReplayed);
+                        return Claim::Known(entry.body[..usize::from(len)].into());
                     }
-                    State::InProgress => {}
-                    _ => return None,
+                    State::InProgress => observe::count(Event::DrcInProgress),
+                    // Too old to be trusted.
+                    State::Done { .. } | State::Free => {
+                        // Nobody waits for what is done.
+                        let _ = table.forget(index);
+                        continue;
+                    }
                 }
             }
             self.finished(key).await;
         }
+    }
+
+    /// Ends the progress of a claimed call: with its results they are kept, without any the call is forgotten. Those that are too
+    /// long to be kept are forgotten: no procedure that is remembered has such.
+    pub fn settle(&self, key: Key, results: Option<&[u8]>, remember: Remember, now: Instant) {
+        let waiters = {
+            let mut table = self.table.borrow_mut();
+            match table.index.get(&key) {
+                Some(&index) if table.entries[index as usize].state == State::InProgress => match results {
+                    Some(results) => table.finish(index, results, remember, now),
+                    None => table.forget(index),
+                },
+                _ => return,
+            }
+        };
+        waiters.wake();
     }
 
     /// Waits until the call is not in progress any more.
@@ -198,17 +215,17 @@ impl Drc {
 }
 
 impl Slot<'_> {
-    /// Keeps the results. Those that are too long to be kept are forgotten: no procedure that is remembered has such.
+    /// Keeps the results ([`Drc::settle`]).
     pub fn complete(self, results: &[u8], now: Instant) {
         let slot = std::mem::ManuallyDrop::new(self);
-        slot.drc.table.borrow_mut().finish(slot.index, results, slot.remember, now).wake();
+        slot.drc.settle(slot.key, Some(results), slot.remember, now);
     }
 }
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        let waiters = self.drc.table.borrow_mut().forget(self.index);
-        waiters.wake();
+        // The time does not matter to what is forgotten.
+        self.drc.settle(self.key, None, self.remember, Instant::now());
     }
 }
 
@@ -280,10 +297,10 @@ impl Table {
         Self { entries, index, free: 0, bulk: List::EMPTY, keep: List::EMPTY }
     }
 
-    /// Takes an entry for a new call; `None` when all are in progress.
-    fn start(&mut self, key: Key, now: Instant) -> Option<u32> {
+    /// Takes an entry for a new call; not when all are in progress.
+    fn start(&mut self, key: Key, now: Instant) -> bool {
         if self.free == NONE {
-            let victim = self.victim(now)?;
+            let Some(victim) = self.victim(now) else { return false };
             observe::count(Event::DrcEvicted);
             // A done entry has no waiters.
             let _ = self.forget(victim);
@@ -295,7 +312,7 @@ impl Table {
         (entry.older, entry.newer) = (NONE, NONE);
         self.index.insert(key, index);
         observe::gauge_add(Gauge::DrcEntries, 1);
-        Some(index)
+        true
     }
 
     /// The done entry that is missed least.

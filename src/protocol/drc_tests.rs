@@ -43,6 +43,16 @@ fn replay(drc: &Drc, key: Key, now: Instant) -> Option<Vec<u8>> {
     }
 }
 
+/// What is remembered, without leaving a trace.
+fn peek(drc: &Drc, key: Key, now: Instant) -> Option<Box<[u8]>> {
+    match ready(drc.claim(key, now)) {
+        Claim::Known(results) => return Some(results),
+        Claim::New => drc.settle(key, None, Remember::Keep, now),
+        Claim::Full => {}
+    }
+    None
+}
+
 #[test]
 fn an_answered_call_is_replayed_and_another_with_its_xid_is_not() {
     let (drc, now) = (Drc::new(8), Instant::now());
@@ -56,8 +66,8 @@ fn an_answered_call_is_replayed_and_another_with_its_xid_is_not() {
     ] {
         assert!(replay(&drc, other, now).is_none(), "{other:?}");
     }
-    assert_eq!(ready(drc.find(key(1), now)).as_deref(), Some(&b"done"[..]));
-    assert!(ready(drc.find(key(3), now)).is_none());
+    assert_eq!(peek(&drc, key(1), now).as_deref(), Some(&b"done"[..]));
+    assert!(peek(&drc, key(3), now).is_none());
 }
 
 #[test]
@@ -68,7 +78,7 @@ fn a_repetition_in_progress_waits_for_the_answer() {
     let waker = Waker::from(woken.clone());
     let mut context = Context::from_waker(&waker);
     let mut repeated = pin!(drc.begin(key(1), Remember::Keep, now));
-    let mut asked = pin!(drc.find(key(1), now));
+    let mut asked = pin!(drc.claim(key(1), now));
     assert!(repeated.as_mut().poll(&mut context).is_pending());
     assert!(repeated.as_mut().poll(&mut context).is_pending());
     assert!(asked.as_mut().poll(&mut context).is_pending());
@@ -79,7 +89,7 @@ fn a_repetition_in_progress_waits_for_the_answer() {
         _ => panic!("the repetition was not answered from memory"),
     }
     match asked.poll(&mut context) {
-        Poll::Ready(Some(body)) => assert_eq!(&body[..], b"once"),
+        Poll::Ready(Claim::Known(body)) => assert_eq!(&body[..], b"once"),
         _ => panic!("the other core was not answered"),
     }
 }
@@ -97,6 +107,26 @@ fn an_abandoned_call_is_executed_by_its_repetition() {
         _ => panic!("nobody executes the call"),
     }
     assert_eq!(replay(&drc, key(1), now).as_deref(), Some(&b"second"[..]));
+}
+
+/// A claim of another core is in progress until it is settled, and settled once.
+#[test]
+fn claims_are_settled() {
+    let (drc, now) = (Drc::new(8), Instant::now());
+    assert_eq!(ready(drc.claim(key(1), now)), Claim::New);
+    let mut context = Context::from_waker(Waker::noop());
+    let mut repeated = pin!(drc.begin(key(1), Remember::Keep, now));
+    assert!(repeated.as_mut().poll(&mut context).is_pending());
+    drc.settle(key(1), Some(b"elsewhere"), Remember::Keep, now);
+    assert!(
+        matches!(repeated.poll(&mut context), Poll::Ready(Begin::Replay(body)) if &body[..] == b"elsewhere")
+    );
+    // Too late, and for nothing that is known.
+    drc.settle(key(1), None, Remember::Keep, now);
+    drc.settle(key(2), Some(b"unknown"), Remember::Keep, now);
+    assert_eq!(peek(&drc, key(1), now).as_deref(), Some(&b"elsewhere"[..]));
+    assert_eq!(peek(&drc, key(2), now), None);
+    assert_eq!(drc.len(), 1);
 }
 
 #[test]
@@ -118,10 +148,10 @@ fn the_oldest_goes_first_and_entries_in_progress_stay() {
     }
     assert_eq!(drc.len(), 3);
     for (xid, kept) in [(3, true), (4, true), (1, false)] {
-        assert_eq!(ready(drc.find(key(xid), now)).is_some(), kept, "{xid}");
+        assert_eq!(peek(&drc, key(xid), now).is_some(), kept, "{xid}");
     }
     busy.complete(b"late", now);
-    assert_eq!(ready(drc.find(key(0), now)).as_deref(), Some(&b"late"[..]));
+    assert_eq!(peek(&drc, key(0), now).as_deref(), Some(&b"late"[..]));
 }
 
 #[test]
@@ -147,7 +177,7 @@ fn a_stream_of_writes_spares_young_renames() {
     for xid in 10_000..10_064 {
         execute(&drc, key(xid), Remember::Bulk, later).complete(b"write", later);
     }
-    assert!(ready(drc.find(key(0), later)).is_none());
+    assert!(peek(&drc, key(0), later).is_none());
 }
 
 #[test]
@@ -155,8 +185,8 @@ fn answers_age() {
     let (drc, now) = (Drc::new(8), Instant::now());
     execute(&drc, key(1), Remember::Keep, now).complete(b"old", now);
     let just = now + limits::DRC_AGE - Duration::from_nanos(1);
-    assert!(ready(drc.find(key(1), just)).is_some());
-    assert!(ready(drc.find(key(1), now + limits::DRC_AGE)).is_none());
+    assert!(peek(&drc, key(1), just).is_some());
+    assert!(peek(&drc, key(1), now + limits::DRC_AGE).is_none());
     assert!(replay(&drc, key(1), now + limits::DRC_AGE).is_none());
 }
 

@@ -23,10 +23,11 @@ pub use request::{Note, Request};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::time::Instant;
 
 pub use headgate_proto::rpc::AuthStat;
 
-use crate::engine::CoreId;
+use crate::engine::{self, CoreId};
 use crate::limits;
 use crate::observe;
 
@@ -128,6 +129,8 @@ pub struct ConnInfo {
     /// Other cores on which this client's address had connections lately: a retransmission may have been executed there. Empty for
     /// a client's first connections, so that the ordinary case asks nobody.
     pub prior_cores: CoreSet,
+    /// When it was opened.
+    pub opened: Instant,
     /// Set when a call of this connection was lost without an answer (a bug or a panic): the transport closes the connection, so that
     /// the client retransmits instead of waiting for ever.
     pub broken: Cell<bool>,
@@ -142,7 +145,28 @@ impl ConnInfo {
         transport: TransportKind,
         programs: ProgramSet,
     ) -> Self {
-        Self { id, peer, local, transport, programs, prior_cores: CoreSet::EMPTY, broken: Cell::new(false) }
+        Self {
+            id,
+            peer,
+            local,
+            transport,
+            programs,
+            prior_cores: CoreSet::EMPTY,
+            opened: Instant::now(),
+            broken: Cell::new(false),
+        }
+    }
+}
+
+impl ConnInfo {
+    /// [`ConnInfo::prior_cores`] while repetitions of calls from before the connection are to be expected; none afterwards.
+    fn prior_cores_now(&self) -> CoreSet {
+        if self.prior_cores.is_empty()
+            || engine::now().saturating_duration_since(self.opened) >= limits::DRC_FLOOR
+        {
+            return CoreSet::EMPTY;
+        }
+        self.prior_cores
     }
 }
 

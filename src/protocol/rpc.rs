@@ -4,9 +4,8 @@
 //! that should have answered panicked or was dropped, by marking the connection as broken ([`ConnInfo::broken`]), so that
 //! the client repeats its call over a new one instead of waiting for ever.
 
-use std::cell::RefCell;
 use std::ops::Deref;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
 use headgate_proto::nfs3;
 use headgate_proto::rpc::{
@@ -14,7 +13,7 @@ use headgate_proto::rpc::{
 };
 use headgate_proto::xdr::Reader;
 
-use super::drc::{Begin, Digester, Drc, Key, Remember, Slot};
+use super::drc::{Digester, Drc, Key, Remember};
 use super::reply::{ReplyHead, bare};
 use super::{ConnInfo, Outcome, Program, Request, Served};
 use crate::engine;
@@ -23,13 +22,9 @@ use crate::memory::{Buf, BufSlice, Payload, Slab};
 use crate::observe::{self, Event, Gauge, Op};
 
 mod programs;
+mod replay;
 
 pub use programs::Programs;
-
-thread_local! {
-    /// This core's cache, for other cores' questions ([`Service::ask_prior_cores`]).
-    static DRC: RefCell<Weak<Drc>> = const { RefCell::new(Weak::new()) };
-}
 
 /// What is served on one core.
 pub struct Service {
@@ -43,7 +38,7 @@ impl Service {
     /// calls that this core serves at once, so that every one of them can be remembered. `digester` is the same on all cores.
     pub fn new(programs: Programs, drc_entries: usize, requests: usize, digester: Digester) -> Rc<Self> {
         let drc = Rc::new(Drc::new(drc_entries.max(requests)));
-        DRC.set(Rc::downgrade(&drc));
+        replay::publish(&drc);
         Rc::new(Self { programs, drc, digester })
     }
 
@@ -123,20 +118,17 @@ impl Service {
             return program.serve(request).await;
         }
         let key = self.key(P::NUMBER, request);
-        let slot = match self.drc.begin(key, remember, engine::now()).await {
-            Begin::Execute(slot) => slot,
-            Begin::Replay(results) => return replayed(request, &results).await,
-            Begin::Unremembered => return program.serve(request).await,
+        let claims = match replay::claim(&self.drc, request.conn, key, remember).await {
+            Ok(claims) => claims,
+            Err(results) => return replayed(request, &results).await,
         };
-        if !request.conn.prior_cores.is_empty()
-            && let Some(results) = self.ask_prior_cores(request.conn, key).await
-        {
-            observe::count(Event::DrcReplayed);
-            slot.complete(&results, engine::now());
-            return replayed(request, &results).await;
-        }
         let outcome = program.serve(request).await;
-        remember_results(slot, &outcome);
+        // Anything else than results may be tried again, and frees its entry.
+        if let Outcome::Success(reply) = &outcome
+            && reply.data.is_none()
+        {
+            claims.complete(reply.results());
+        }
         outcome
     }
 
@@ -152,34 +144,6 @@ impl Service {
             call: (program, request.version, request.procedure),
             digest: self.digester.digest(identity, request.args.remaining(), args),
         }
-    }
-
-    /// Whether a core where this client had connections before has executed the call. It is asked while the call is in progress
-    /// here, so that a third repetition waits.
-    async fn ask_prior_cores(&self, conn: &ConnInfo, key: Key) -> Option<Box<[u8]>> {
-        for core in conn.prior_cores.iter() {
-            if core == engine::core_id() || usize::from(core.0) >= engine::core_count() {
-                continue;
-            }
-            let found: Option<Box<[u8]>> = engine::ask(core, move || async move {
-                let drc = DRC.with_borrow(Weak::upgrade)?;
-                drc.find(key, engine::now()).await
-            })
-            .await;
-            if found.is_some() {
-                return found;
-            }
-        }
-        None
-    }
-}
-
-/// Keeps results that were encoded; anything else may be tried again and frees its slot.
-fn remember_results(slot: Slot<'_>, outcome: &Outcome) {
-    if let Outcome::Success(reply) = outcome
-        && reply.data.is_none()
-    {
-        slot.complete(reply.results(), engine::now());
     }
 }
 
