@@ -294,7 +294,7 @@ fn waiters_are_served_in_order_and_only_then_woken() {
     let wakes: [Arc<Wakes>; 3] = Default::default();
     let wakers = wakes.clone().map(Waker::from);
     let woken = || wakes.iter().map(|wakes| wakes.0.load(Ordering::Relaxed)).collect::<Vec<_>>();
-    let [mut first, mut second, mut third] = wakers.each_ref().map(|waker| Context::from_waker(waker));
+    let [mut first, mut second, mut third] = wakers.each_ref().map(Context::from_waker);
 
     let mut large = pin!(slab.alloc_wait(257));
     assert!(matches!(large.as_mut().poll(&mut first), Poll::Ready(Err(TooLarge))));

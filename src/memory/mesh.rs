@@ -104,7 +104,7 @@ impl Home {
         // Largest first, so that each class begins at a multiple of its own capacity: buffers are aligned by nature, up to the page.
         for class in classes.iter().rev() {
             let shift = class.capacity_bytes.trailing_zeros();
-            let spread = if shift >= SPREAD_SHIFT { SPREAD } else { 0 };
+            let spread = spread(shift);
             table[shift as usize] = HomeClass {
                 // SAFETY: the offsets of all classes add up to the region's length.
                 base: unsafe { region.base().as_ptr().add(offset) },
@@ -174,6 +174,19 @@ impl Home {
     pub(super) fn has_strays(&self) -> bool {
         !self.stray.1.is_empty()
     }
+}
+
+/// Bytes of a [`Home`] besides the region.
+pub(super) fn home_table_bytes(config: &SlabConfig, buffers: usize, cores: usize) -> usize {
+    let counts: usize =
+        config.classes.iter().map(|class| class.count << spread(class.capacity_bytes.trailing_zeros())).sum();
+    let rings = cores.saturating_sub(1) * ReturnRing::len_bytes(buffers);
+    counts * size_of::<Cell<u32>>() + rings + size_of::<Home>()
+}
+
+/// How far apart the counts of a class lie, as a logarithm.
+fn spread(shift: u32) -> u8 {
+    if shift >= SPREAD_SHIFT { SPREAD } else { 0 }
 }
 
 /// The classes in rising order, if they can be.

@@ -122,4 +122,10 @@ impl SlabConfig {
     pub fn len_bytes(&self) -> usize {
         self.classes.iter().map(|class| class.capacity_bytes.saturating_mul(class.count)).sum()
     }
+
+    /// Bytes of what a slab keeps about its buffers, in a gateway of `cores` cores: free lists, counts, the rings by which the
+    /// others return them, and its own batches for the others. Resident too.
+    pub fn table_bytes(&self, cores: usize) -> usize {
+        slab::table_bytes(self, cores)
+    }
 }

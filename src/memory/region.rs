@@ -1,7 +1,7 @@
 //! The memory under a slab: one mapping per core, in huge pages where there are any, on the core's NUMA node, and
 //! resident from the start.
 
-use std::io;
+use std::io::{self, BufRead};
 use std::ptr::{self, NonNull};
 
 use super::{Backing, HugePages};
@@ -19,6 +19,7 @@ pub(super) struct Region {
     map: (*mut libc::c_void, usize),
     backing: Backing,
     numa_node: Option<u32>,
+    huge_bytes: Option<usize>,
 }
 
 // SAFETY: a mapping belongs to the process; who may touch which part is settled by the slab.
@@ -72,7 +73,7 @@ impl Region {
         // SAFETY: `skip` lies inside the mapping, whose address is not null.
         let base = unsafe { NonNull::new_unchecked(map.0.cast::<u8>().add(skip)) };
         // From here on, an error unmaps by drop.
-        let mut region = Self { base, len_bytes, map, backing, numa_node: None };
+        let mut region = Self { base, len_bytes, map, backing, numa_node: None, huge_bytes: None };
         match backing {
             Backing::HugeTlb => {}
             Backing::Transparent => {
@@ -89,6 +90,11 @@ impl Region {
         let _ = region.advise(libc::MADV_DONTDUMP);
         region.numa_node = node.filter(|&node| region.prefer_node(node).is_ok());
         region.prefault()?;
+        region.huge_bytes = match region.backing {
+            Backing::HugeTlb => Some(len_bytes),
+            Backing::Transparent => transparent_bytes(base.as_ptr() as usize, len_bytes),
+            Backing::Small => Some(0),
+        };
         Ok(region)
     }
 
@@ -154,6 +160,11 @@ impl Region {
         self.backing
     }
 
+    /// How much of it lies in huge pages, when the kernel says.
+    pub(super) fn huge_bytes(&self) -> Option<usize> {
+        self.huge_bytes
+    }
+
     /// The NUMA node, when the kernel accepted the wish for it.
     pub(super) fn numa_node(&self) -> Option<u32> {
         self.numa_node
@@ -165,6 +176,25 @@ impl Drop for Region {
         // SAFETY: the mapping is this value's own. The slab keeps its region while any buffer of it lives.
         unsafe { libc::munmap(self.map.0, self.map.1) };
     }
+}
+
+/// What the kernel made huge of the mapping that holds `start` (proc_pid_smaps(5)), at most `len_bytes`: it may have joined neighbours.
+fn transparent_bytes(start: usize, len_bytes: usize) -> Option<usize> {
+    let smaps = io::BufReader::new(std::fs::File::open("/proc/self/smaps").ok()?);
+    let mut inside = false;
+    for line in smaps.lines().map_while(io::Result::ok) {
+        let mut words = line.split_ascii_whitespace();
+        let first = words.next()?;
+        let bound = |text: &str| usize::from_str_radix(text, 16).ok();
+        if let Some((Some(from), Some(to))) = first.split_once('-').map(|(from, to)| (bound(from), bound(to)))
+        {
+            inside = (from..to).contains(&start);
+        } else if inside && first == "AnonHugePages:" {
+            let kib: usize = words.next()?.parse().ok()?;
+            return Some((kib << 10).min(len_bytes));
+        }
+    }
+    None
 }
 
 fn anonymous(len_bytes: usize, flags: libc::c_int) -> io::Result<*mut libc::c_void> {
@@ -194,6 +224,7 @@ mod tests {
             let region = Region::map(len_bytes, huge, Some(0)).expect("memory for a test");
             assert!(region.len_bytes() >= len_bytes);
             assert_eq!(region.base().as_ptr() as usize % PAGE_BYTES, 0);
+            assert!(region.huge_bytes().is_some_and(|huge| huge <= region.len_bytes()));
             if region.backing() != Backing::Small {
                 assert_eq!(region.base().as_ptr() as usize % HUGE_BYTES, 0);
                 assert_eq!(region.len_bytes() % HUGE_BYTES, 0);

@@ -35,6 +35,12 @@ unsafe impl Sync for ReturnRing {}
 unsafe impl Send for ReturnRing {}
 
 impl ReturnRing {
+    /// Bytes of a ring for an owner of `buffers` buffers.
+    #[allow(dead_code, reason = "the model includes this file and does not ask")]
+    pub(super) fn len_bytes(buffers: usize) -> usize {
+        size_of::<Self>() + buffers.max(1).next_power_of_two() * size_of::<UnsafeCell<u32>>()
+    }
+
     /// A ring for an owner of `buffers` buffers.
     pub(super) fn new(buffers: usize) -> Self {
         let slots = buffers.max(1).next_power_of_two();

@@ -11,7 +11,7 @@ use arrayvec::ArrayVec;
 
 use super::buf::Buf;
 use super::counters::{BATCH_BUCKETS, ClassCounters, Count, SlabCounters};
-use super::mesh::{BufId, Home, Mesh, MeshEndpoint, checked_classes, wake};
+use super::mesh::{BufId, Home, Mesh, MeshEndpoint, checked_classes, home_table_bytes, wake};
 use super::return_ring::fence_before_sleep;
 use super::wait::{AllocWait, WaitList, WaitNode};
 use super::{Backing, CoreId, SlabConfig};
@@ -74,7 +74,9 @@ impl Slab {
 
     /// This thread's slab, if it has one.
     pub fn try_current() -> Option<Slab> {
-        INSTALLED.with_borrow(|installed| installed.as_ref().map(|installed| installed.0.clone()))
+        // Not there any more while the thread ends.
+        let current = |installed: &RefCell<Option<Installed>>| Some(installed.borrow().as_ref()?.0.clone());
+        INSTALLED.try_with(current).ok().flatten()
     }
 
     /// Takes the slab away from this thread, as the thread's end does. Buffers that are out stay valid.
@@ -155,6 +157,12 @@ impl Slab {
     /// What kind of pages the memory lies in.
     pub fn backing(&self) -> Backing {
         self.0.home.region.backing()
+    }
+
+    /// How much of the memory lies in huge pages, in bytes, as the kernel reported when the slab was made; `None` where it does not
+    /// report.
+    pub fn huge_bytes(&self) -> Option<usize> {
+        self.0.home.region.huge_bytes()
     }
 
     /// The NUMA node that the memory prefers, when one was configured and the kernel took the wish.
@@ -291,14 +299,14 @@ struct Unsent {
 impl Inner {
     fn new(core: CoreId, config: &SlabConfig, mesh: Arc<Mesh>) -> io::Result<Self> {
         let cores = mesh.homes.len();
-        let classes: ArrayVec<Class, SLAB_CLASSES> = checked_classes(config)?
-            .iter()
-            .map(|class| Class::new(class.capacity_bytes.trailing_zeros(), class.count as u32))
-            .collect();
         let home = Arc::new(Home::map(core, mesh.id, cores, config)?);
         if mesh.homes[usize::from(core.0)].set(home.clone()).is_err() {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "this core has had a slab"));
         }
+        let classes: ArrayVec<Class, SLAB_CLASSES> = checked_classes(config)?
+            .iter()
+            .map(|class| Class::new(class.capacity_bytes.trailing_zeros(), class.count as u32))
+            .collect();
         let class_for = std::array::from_fn(|log| {
             classes.iter().position(|class| class.shift as usize >= log).map_or(NONE, |class| class as u8)
         });
@@ -466,6 +474,14 @@ impl Inner {
         self.batch_sizes[len.ilog2() as usize].add(1);
         wake(home.core);
     }
+}
+
+/// See [`SlabConfig::table_bytes`].
+pub(super) fn table_bytes(config: &SlabConfig, cores: usize) -> usize {
+    let buffers: usize = config.classes.iter().map(|class| class.count).sum();
+    let free_lists = buffers * size_of::<Cell<u32>>();
+    let batches = cores * (size_of::<Batch>() + size_of::<Cell<u32>>() + size_of::<Cell<u16>>());
+    free_lists + batches + home_table_bytes(config, buffers, cores) + size_of::<Inner>()
 }
 
 impl Drop for Inner {
