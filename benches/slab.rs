@@ -2,7 +2,7 @@
 //! core A, freed on core B, thousands in flight.
 //!
 //! ```text
-//! cargo bench --bench slab                       # all sizes, about two minutes
+//! cargo bench --bench slab                       # all sizes, about four minutes
 //! cargo bench --bench slab -- --rounds 5 4096    # some
 //! cargo bench --bench slab -- --event 0x0243     # count this raw perf event too (here: AMD Zen 3-5, fills from the same L3 domain)
 //! ```
