@@ -13,15 +13,15 @@ use super::{ClassConfig, CoreId, SlabConfig};
 /// Bits of a buffer id below the capacity's logarithm: the buffer's number in its class.
 const INDEX_BITS: u32 = 27;
 /// The largest logarithm of a capacity that is accepted: 1 GiB, what one io_uring buffer may cover.
-const MAX_SHIFT: u32 = 30;
+const LARGEST_SHIFT: u32 = 30;
 /// The smallest: a cache line, so that two buffers never share one.
-const MIN_SHIFT: u32 = 6;
+const SMALLEST_SHIFT: u32 = 6;
 /// Buffers from this size up have their counts on cache lines of their own: these are what policy hands to other cores.
 const SPREAD_SHIFT: u32 = 16;
 /// Counts (`u32`) per cache line, as a logarithm.
 const SPREAD: u8 = 4;
 /// Buffers per class that an id can name.
-const MAX_COUNT: usize = 1 << INDEX_BITS;
+const IDS_PER_CLASS: usize = 1 << INDEX_BITS;
 
 /// A buffer's name within its owner's slab: the logarithm of its capacity above [`INDEX_BITS`], its number in the class below.
 /// So capacity and class are known without a look into memory.
@@ -42,7 +42,7 @@ impl BufId {
 
     #[inline(always)]
     pub(super) fn index(self) -> u32 {
-        self.0 & (MAX_COUNT as u32 - 1)
+        self.0 & (IDS_PER_CLASS as u32 - 1)
     }
 
     #[inline(always)]
@@ -198,17 +198,17 @@ pub(super) fn checked_classes(config: &SlabConfig) -> io::Result<Vec<ClassConfig
     }
     for class in &classes {
         let shift = class.capacity_bytes.trailing_zeros();
-        if !class.capacity_bytes.is_power_of_two() || !(MIN_SHIFT..=MAX_SHIFT).contains(&shift) {
+        if !class.capacity_bytes.is_power_of_two() || !(SMALLEST_SHIFT..=LARGEST_SHIFT).contains(&shift) {
             return Err(invalid("a class's capacity is a power of two from 64 bytes to 1 GiB"));
         }
-        if class.count == 0 || class.count > MAX_COUNT {
+        if class.count == 0 || class.count > IDS_PER_CLASS {
             return Err(invalid("a class has between one buffer and 2^27"));
         }
     }
     if classes.windows(2).any(|pair| pair[0].capacity_bytes == pair[1].capacity_bytes) {
         return Err(invalid("two classes have the same capacity"));
     }
-    if classes.iter().map(|class| class.count).sum::<usize>() > MAX_COUNT {
+    if classes.iter().map(|class| class.count).sum::<usize>() > IDS_PER_CLASS {
         return Err(invalid("a slab has at most 2^27 buffers"));
     }
     Ok(classes)
