@@ -3,7 +3,6 @@
 //! Each core is a thread, because a slab is a thread's own; they do one step at a time, so that the model knows what
 //! must be true after each. What happens when they run at once is checked by `model_return_path.rs`.
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,20 +10,14 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
+#[path = "slab/model.rs"]
+mod model;
+
 use headgate::memory::{
-    self, AllocWait, Buf, BufSlice, ClassConfig, HugePages, POISON, Payload, Slab, SlabConfig, SlabCounters,
-    SlabMesh,
+    self, AllocWait, Buf, BufSlice, ClassConfig, HugePages, POISON, Slab, SlabConfig, SlabCounters, SlabMesh,
 };
+use model::{CAPACITIES, CORES, Model, Out, Waiting, class_for, class_of, counts};
 use proptest::prelude::*;
-
-const CORES: usize = 3;
-const CAPACITIES: [usize; 3] = [64, 256, 1024];
-
-/// How many buffers of each class a core has: core 0 enough small ones for a batch to become full, the others so few that somebody
-/// nearly always waits.
-fn counts(core: usize) -> [usize; 3] {
-    if core == 0 { [70, 3, 2] } else { [2, 1, 2] }
-}
 
 fn config(core: usize) -> SlabConfig {
     SlabConfig {
@@ -37,15 +30,6 @@ fn config(core: usize) -> SlabConfig {
         numa_node: None,
         poison_freed: true,
     }
-}
-
-/// The class that `len` bytes belong to.
-fn class_for(len: usize) -> Option<usize> {
-    CAPACITIES.iter().position(|capacity| *capacity >= len)
-}
-
-fn class_of(capacity: usize) -> usize {
-    class_for(capacity).expect("a buffer has a class's capacity")
 }
 
 #[derive(Clone, Debug)]
@@ -250,124 +234,6 @@ impl Core {
             }))
             .expect("the core's thread has not panicked");
         result.recv().expect("the job has not panicked")
-    }
-}
-
-/// A buffer that is out.
-#[derive(Clone, Copy)]
-struct Out {
-    owner: usize,
-    class: usize,
-    /// Slices, or 1 for an exclusive buffer.
-    shares: usize,
-}
-
-/// One who waits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Waiting {
-    For(usize),
-    Granted(usize),
-    TooLarge,
-}
-
-/// What must be true.
-#[derive(Default)]
-struct Model {
-    out: Vec<Out>,
-    /// By core: the buffer of each exclusive buffer and slice that the core holds, in the core's own order.
-    bufs: [Vec<usize>; CORES],
-    slices: [Vec<usize>; CORES],
-    waits: [Vec<Waiting>; CORES],
-    /// By core: places in `waits`, in the order in which they came.
-    queue: [VecDeque<usize>; CORES],
-    free: [[usize; CAPACITIES.len()]; CORES],
-    /// By core and owner: classes of the buffers that wait to be sent, and that are on their way.
-    pending: [[Vec<usize>; CORES]; CORES],
-    sent: [[VecDeque<usize>; CORES]; CORES],
-    batches: [u64; CORES],
-}
-
-impl Model {
-    fn new() -> Self {
-        Self { free: std::array::from_fn(counts), ..Self::default() }
-    }
-
-    fn alloc(&mut self, core: usize, len: usize) -> Option<usize> {
-        let class = (class_for(len)?..CAPACITIES.len()).find(|class| self.free[core][*class] > 0)?;
-        self.free[core][class] -= 1;
-        Some(class)
-    }
-
-    fn comes_home(&mut self, owner: usize, class: usize) {
-        let suits =
-            |place: &usize| matches!(self.waits[owner][*place], Waiting::For(wanted) if wanted <= class);
-        match self.queue[owner].iter().position(suits) {
-            Some(position) => {
-                let place = self.queue[owner].remove(position).expect("it was found there");
-                self.waits[owner][place] = Waiting::Granted(class);
-            }
-            None => self.free[owner][class] += 1,
-        }
-    }
-
-    /// One holder less on `core`.
-    fn drop_share(&mut self, core: usize, buffer: usize) {
-        self.out[buffer].shares -= 1;
-        let Out { owner, class, shares } = self.out[buffer];
-        if shares > 0 {
-        } else if owner == core {
-            self.comes_home(owner, class);
-        } else {
-            self.pending[core][owner].push(class);
-            if self.pending[core][owner].len() == 64 {
-                self.flush(core, owner);
-            }
-        }
-    }
-
-    fn flush(&mut self, core: usize, owner: usize) {
-        if !self.pending[core][owner].is_empty() {
-            self.batches[core] += 1;
-            let batch = std::mem::take(&mut self.pending[core][owner]);
-            self.sent[core][owner].extend(batch);
-        }
-    }
-
-    fn collect(&mut self, owner: usize) -> usize {
-        let mut came = 0;
-        for core in 0..CORES {
-            while let Some(class) = self.sent[core][owner].pop_front() {
-                self.comes_home(owner, class);
-                came += 1;
-            }
-        }
-        came
-    }
-
-    fn cancel(&mut self, core: usize, place: usize) {
-        let was = self.waits[core].remove(place);
-        self.queue[core].retain(|queued| *queued != place);
-        self.queue[core].iter_mut().filter(|queued| **queued > place).for_each(|queued| *queued -= 1);
-        if let Waiting::Granted(class) = was {
-            self.comes_home(core, class);
-        }
-    }
-
-    /// `counters` are those of core `core`.
-    fn check(&self, core: usize, counters: &SlabCounters) {
-        for (class, free) in self.free[core].iter().enumerate() {
-            let in_use = counts(core)[class] - free;
-            assert_eq!(counters.classes[class].in_use, in_use, "core {core}, class {class}");
-            assert!(counters.classes[class].high_water >= in_use);
-            let waiting = self.waits[core].iter().filter(|wait| **wait == Waiting::For(class)).count();
-            assert_eq!(counters.classes[class].waiters, waiting as u64);
-        }
-        assert_eq!(counters.waiters as usize, self.queue[core].len());
-        assert_eq!(counters.pending_away as usize, self.pending[core].iter().map(Vec::len).sum::<usize>());
-        assert_eq!(counters.batches_sent, self.batches[core]);
-        assert_eq!((counters.frees_unbatched, counters.stray), (0, 0));
-        let allocs: u64 = counters.classes.iter().map(|class| class.allocs).sum();
-        assert_eq!(allocs, counters.frees_home + counters.returned + counters.in_use() as u64);
     }
 }
 
@@ -630,50 +496,5 @@ proptest! {
             drop(core.jobs);
             core.thread.join().expect("a core ends in peace");
         }
-    }
-
-    #[test]
-    fn a_payload_is_its_bytes(
-        parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..8),
-        cuts in prop::collection::vec(0..300_usize, 0..6),
-    ) {
-        Slab::uninstall();
-        let endpoint = SlabMesh::new(1).remove(0);
-        let slab = memory::install(endpoint.core(), &SlabConfig {
-            classes: vec![ClassConfig { capacity_bytes: 256, count: 8 }],
-            ..config(0)
-        }, endpoint).expect("memory for a test");
-        let mut payload = Payload::new();
-        for part in &parts {
-            let mut buf = slab.alloc(part.len()).expect("a buffer for each part");
-            buf.extend_from_slice(part).expect("room for what was asked for");
-            payload.push(buf.freeze()).expect("a place for each part");
-        }
-        let mut bytes = parts.concat();
-        for (i, cut) in cuts.into_iter().enumerate() {
-            let cut = cut.min(bytes.len());
-            match i % 3 {
-                0 => {
-                    let rest = bytes.split_off(cut);
-                    let front = payload.split_front(cut);
-                    prop_assert_eq!(front.iter().collect::<Vec<_>>().concat(), bytes);
-                    prop_assert_eq!(front.total_len(), cut);
-                    bytes = rest;
-                }
-                1 => {
-                    bytes.truncate(cut);
-                    payload.truncate(cut);
-                }
-                _ => {
-                    let mut scratch = vec![0; cut];
-                    prop_assert!(payload.head(&mut scratch).starts_with(&bytes[..cut]));
-                }
-            }
-            prop_assert_eq!(payload.iter().collect::<Vec<_>>().concat(), &bytes[..]);
-            prop_assert_eq!(payload.total_len(), bytes.len());
-        }
-        drop(payload);
-        prop_assert_eq!(slab.counters().in_use(), 0);
-        Slab::uninstall();
     }
 }
