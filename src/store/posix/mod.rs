@@ -289,12 +289,12 @@ impl Posix {
             return Ok(attributes);
         }
         let boundary = self.0.boundary;
-        let attributes = if self.0.abilities.is_local {
-            boundary.sample(node.fd().as_fd())?
-        } else {
+        if !self.0.abilities.is_local {
+            // Taken at an earlier time than the turn that its answer arrives in, so not to be kept for that turn.
             let fd = node.fd().clone();
-            engine::blocking::run(move || boundary.sample(fd.as_fd())).await?
-        };
+            return engine::blocking::run(move || boundary.sample(fd.as_fd())).await;
+        }
+        let attributes = boundary.sample(node.fd().as_fd())?;
         node.set_fresh(attributes);
         Ok(attributes)
     }
@@ -302,12 +302,13 @@ impl Posix {
     /// Makes a node of a descriptor, or finds the one that there is already.
     async fn adopt(&self, fd: OwnedFd) -> Result<(Node, Attributes)> {
         let boundary = self.0.boundary;
-        let found = if self.0.abilities.is_local {
-            boundary.identify(fd)?
-        } else {
-            engine::blocking::run(move || boundary.identify(fd)).await?
-        };
-        Ok(self.remember(found))
+        if !self.0.abilities.is_local {
+            let found = engine::blocking::run(move || boundary.identify(fd)).await?;
+            return Ok(self.remember(found));
+        }
+        let (node, attributes) = self.remember(boundary.identify(fd)?);
+        node.set_fresh(attributes);
+        Ok((node, attributes))
     }
 
     fn remember(&self, found: Found) -> (Node, Attributes) {
@@ -329,7 +330,6 @@ impl Posix {
             }
         };
         node.0.used.set(engine::now());
-        node.set_fresh(attributes);
         (node, attributes)
     }
 

@@ -12,6 +12,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -31,6 +32,10 @@ const DEPTH: usize = 512;
 /// The one key under which searches of one process queue: a second search for the same reason finds what the first has learned.
 const SEARCH_KEY: u64 = u64::MAX;
 
+/// How long what a whole search did not see counts as gone. What comes in through the gateway meanwhile is learned; what comes in behind its
+/// back has no handle yet.
+const SEARCH_STANDS: Duration = Duration::from_secs(5);
+
 /// Where an object was seen: its id, its directory's id, its name.
 type Seen = (u64, u64, Box<[u8]>);
 
@@ -38,11 +43,13 @@ type Seen = (u64, u64, Box<[u8]>);
 pub(super) struct Index {
     root_id: u64,
     places: Lru<u64, (u64, Box<[u8]>)>,
+    /// When a search last saw the whole export and all of it found a place here.
+    complete_at: Option<Instant>,
 }
 
 impl Index {
     pub(super) fn new(root_id: u64) -> Index {
-        Index { root_id, places: Lru::new(limits::SEARCH_INDEX_ENTRIES) }
+        Index { root_id, places: Lru::new(limits::SEARCH_INDEX_ENTRIES), complete_at: None }
     }
 
     /// Remembers that `id` is called `name` in the directory `parent`.
@@ -55,6 +62,12 @@ impl Index {
 
     pub(super) fn forget(&mut self, id: u64) {
         self.places.remove(&id);
+    }
+
+    /// Whether `id` cannot be there: unknown just after everything was seen. It keeps a client with many stale handles from
+    /// causing as many searches.
+    fn is_surely_gone(&self, id: u64, now: Instant) -> bool {
+        self.places.peek(&id).is_none() && self.complete_at.is_some_and(|at| now - at < SEARCH_STANDS)
     }
 
     /// The names that lead from the root to `id`, if each step is known.
@@ -97,17 +110,24 @@ impl Posix {
                 return Ok(self.remember(found).0);
             }
         }
+        if self.0.index.borrow().is_surely_gone(id, engine::now()) {
+            return Err(Error::STALE);
+        }
         let (root, boundary) = (self.0.root.fd().clone(), self.0.boundary);
         let bound = self.0.settings.search_objects;
-        let (found, seen) =
+        let searched =
             engine::blocking::run_keyed(SEARCH_KEY, move || search(&root, &boundary, &handle, bound)).await;
         {
             let mut index = self.0.index.borrow_mut();
-            for (id, parent, name) in seen {
+            let is_complete = searched.is_complete && searched.seen.len() < limits::SEARCH_INDEX_ENTRIES;
+            for (id, parent, name) in searched.seen {
                 index.learn(id, parent, &name);
             }
+            if is_complete {
+                index.complete_at = Some(engine::now());
+            }
         }
-        Ok(self.remember(found?).0)
+        Ok(self.remember(searched.found?).0)
     }
 
     /// Walks `way` down from the root; `None` when it does not end at the object of `handle`.
@@ -127,6 +147,10 @@ impl Posix {
             let Ok(fd) = open_one(directory, last, OFlags::empty()) else { return Ok(None) };
             match boundary.identify(fd) {
                 Ok(found) if found.handle == handle => Ok(Some(found)),
+                // Another object has the id by now, and an id has one object at a time.
+                Ok(found) if parse_search_handle(&handle)?.0 == found.sample.attributes.file_id => {
+                    Err(Error::STALE)
+                }
                 Ok(_) | Err(Error::ACCES | Error::STALE | Error::NOENT) => Ok(None),
                 Err(error) => Err(error),
             }
@@ -139,15 +163,22 @@ fn open_one(directory: impl AsFd, name: &[u8], more: OFlags) -> Result<OwnedFd> 
     Ok(rustix::fs::openat2(directory, name, PATH_FLAGS | more, Mode::empty(), ONE_COMPONENT)?)
 }
 
+/// What a search came to.
+struct Searched {
+    found: Result<Found>,
+    /// Where objects were seen on the way.
+    seen: Vec<Seen>,
+    /// Everything was looked at.
+    is_complete: bool,
+}
+
 /// Looks at up to `bound` objects below `root`, level by level, for the one of `handle`. Gives also what it passed, as far as the index can hold it.
-fn search(
-    root: &Arc<OwnedFd>,
-    boundary: &Boundary,
-    handle: &HandleBytes,
-    bound: usize,
-) -> (Result<Found>, Vec<Seen>) {
+fn search(root: &Arc<OwnedFd>, boundary: &Boundary, handle: &HandleBytes, bound: usize) -> Searched {
     let mut seen: Vec<Seen> = Vec::new();
-    let Ok((wanted, _)) = parse_search_handle(handle) else { return (Err(Error::BADHANDLE), seen) };
+    let mut is_complete = true;
+    let Ok((wanted, _)) = parse_search_handle(handle) else {
+        return Searched { found: Err(Error::BADHANDLE), seen, is_complete: false };
+    };
     // Directories to be read, as the names that lead to them: descriptors would be too many.
     let mut queue: VecDeque<(u64, Vec<u8>)> = VecDeque::from([(boundary.root_id, b".".to_vec())]);
     let mut visited: HashSet<u64> = HashSet::from([boundary.root_id]);
@@ -155,21 +186,31 @@ fn search(
     let mut bytes = Vec::with_capacity(limits::READDIR_BUDGET_BYTES);
     while let Some((id, path)) = queue.pop_front() {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let Ok(directory) =
-            rustix::fs::openat2(root.as_fd(), path.as_slice(), flags, Mode::empty(), ONE_COMPONENT)
-        else {
-            continue;
+        use rustix::io::Errno;
+        let opened = rustix::fs::openat2(root.as_fd(), path.as_slice(), flags, Mode::empty(), ONE_COMPONENT);
+        let directory = match opened {
+            Ok(directory) => directory,
+            // Nothing below a mount point is of this export, and nothing in an unreadable directory can be found.
+            Err(Errno::XDEV | Errno::ACCESS | Errno::NOENT) => continue,
+            Err(_) => {
+                is_complete = false;
+                continue;
+            }
         };
         loop {
             bytes.clear();
             match sys::getdents(directory.as_fd(), &mut bytes) {
-                Ok(0) | Err(_) => break,
+                Ok(0) => break,
                 Ok(_) => {}
+                Err(_) => {
+                    is_complete = false;
+                    break;
+                }
             }
             for entry in entries(&bytes).filter(|entry| !matches!(entry.name, b"." | b"..")) {
                 looked_at += 1;
                 if looked_at > bound {
-                    return (Err(Error::STALE), seen);
+                    return Searched { found: Err(Error::STALE), seen, is_complete: false };
                 }
                 let child = sys::file_id(entry.inode);
                 if seen.len() < limits::SEARCH_INDEX_ENTRIES {
@@ -180,7 +221,7 @@ fn search(
                     && let Ok(found) = boundary.identify(fd)
                     && found.handle == *handle
                 {
-                    return (Ok(found), seen);
+                    return Searched { found: Ok(found), seen, is_complete: false };
                 }
                 if is_directory(directory.as_fd(), boundary, entry.kind, entry.name) && visited.insert(child)
                 {
@@ -190,12 +231,14 @@ fn search(
                     // Deeper than the kernel takes in one path: out of reach of the search.
                     if below.len() < limits::PATH_BYTES {
                         queue.push_back((child, below));
+                    } else {
+                        is_complete = false;
                     }
                 }
             }
         }
     }
-    (Err(Error::STALE), seen)
+    Searched { found: Err(Error::STALE), seen, is_complete }
 }
 
 fn is_directory(directory: impl AsFd, boundary: &Boundary, kind: u8, name: &[u8]) -> bool {
