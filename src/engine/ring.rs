@@ -306,7 +306,8 @@ impl Ring {
         let mut count = 0;
         {
             let mut uring = self.uring.borrow_mut();
-            for (entry, place) in uring.completion().zip(&mut batch) {
+            // The places come first: the other way round `zip` would take one entry too many and lose it.
+            for (place, entry) in batch.iter_mut().zip(uring.completion()) {
                 *place = (entry.user_data(), entry.result(), entry.flags());
                 count += 1;
             }
