@@ -1,6 +1,6 @@
 //! The state of one core, reachable from everything that runs on its thread.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -17,6 +17,7 @@ pub(super) struct Core {
     pub(super) now: Cell<Instant>,
     pub(super) turn: Cell<u64>,
     pub(super) stop: Cell<bool>,
+    pub(super) at_stop: RefCell<Vec<Box<dyn FnOnce()>>>,
     pub(super) counted: Cell<CoreCounters>,
     pub(super) executor: Executor,
     pub(super) timers: Timers,

@@ -264,6 +264,7 @@ impl Seed {
             now: std::cell::Cell::new(std::time::Instant::now()),
             turn: std::cell::Cell::new(0),
             stop: std::cell::Cell::new(false),
+            at_stop: std::cell::RefCell::default(),
             counted: std::cell::Cell::default(),
             executor,
             timers: Timers::default(),

@@ -68,6 +68,12 @@ pub fn spawn(task: impl Future<Output = ()> + 'static) {
     Core::with(|core| core.executor.spawn(Box::pin(task)));
 }
 
+/// Runs `clean_up` when this core stops, after its tasks are gone and before its ring and slab go: for what is kept in thread-local
+/// variables and needs either.
+pub fn at_stop(clean_up: impl FnOnce() + 'static) {
+    Core::with(|core| core.at_stop.borrow_mut().push(Box::new(clean_up)));
+}
+
 /// Runs `message` on `core`, which may be this one, as soon as that core takes its next turn.
 /// A message to a core that has stopped is dropped.
 pub fn send(core: CoreId, message: impl FnOnce() + Send + 'static) {

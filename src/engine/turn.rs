@@ -92,6 +92,10 @@ fn take_turn(core: &Core) -> bool {
 /// Drops every task and waits until the kernel has let go of all that it might still write to.
 pub(super) fn wind_down(core: &Core) {
     core.executor.clear();
+    // What threads keep for themselves may hold buffers and operations: it goes while the core is still whole.
+    for clean_up in core.at_stop.take() {
+        clean_up();
+    }
     let until = Instant::now() + WIND_DOWN;
     while core.ring.in_flight() > 0 && Instant::now() < until {
         core.ring.sleep(Duration::from_millis(10)).unwrap_or_else(|error| panic!("io_uring_enter: {error}"));

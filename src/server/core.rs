@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{self, Backend, Config};
-use crate::engine::CoreId;
+use crate::engine::{self, CoreId};
 use crate::observe::{self, CoreLabel};
 use crate::protocol::drc::Digester;
 use crate::protocol::mount::Mount;
@@ -108,6 +108,7 @@ fn install(setup: &Setup, exported: Vec<Exported>) {
     let service = Service::new(programs, limits.drc_entries, limits.requests_per_core, setup.digester);
     let workers = Workers::start(service, limits.requests_per_core);
     WORKERS.set(Some(workers.clone()));
+    engine::at_stop(|| drop(WORKERS.take()));
     let bounds = Bounds {
         record_bytes: limits.record_bytes,
         requests_per_connection: limits.requests_per_connection,

@@ -115,7 +115,8 @@ impl Connections {
             live: RefCell::default(),
             draining: Cell::new(false),
         });
-        HERE.with(|here| *here.borrow_mut() = Some(connections.clone()));
+        HERE.set(Some(connections.clone()));
+        engine::at_stop(|| drop(HERE.take()));
         let swept = connections.clone();
         engine::spawn(async move {
             loop {
@@ -240,7 +241,8 @@ thread_local! {
 
 /// Accepts from `listeners` on the calling core, which must be the [`ACCEPTING_CORE`], and hands connections to their cores.
 pub fn accept_all(listeners: Vec<Listener>, placement: Placement) {
-    PLACEMENT.with(|here| *here.borrow_mut() = Some(placement));
+    PLACEMENT.set(Some(placement));
+    engine::at_stop(|| drop(PLACEMENT.take()));
     for listener in listeners {
         engine::spawn(accept(listener));
     }
