@@ -312,6 +312,9 @@ pub const LOCK_OBJECT_BYTES: usize = 1024;
 /// The longest host name in NSM (`SM_MAXSTRLEN`: X/Open C702 NSM).
 pub const HOST_NAME_BYTES: usize = 1024;
 
+/// Calls of one core to its clients' lock managers and status monitors that are under way.
+pub const OUTGOING_CALLS: usize = 64;
+
 /// How often a granted callback is repeated before the lock is given to the next.
 pub const GRANTED_RETRIES: u32 = 4;
 

@@ -7,6 +7,7 @@
 //! Payload is never copied: the data of a WRITE is the tail of the very [`Payload`] that the transport received
 //! ([`Request::take_data`]), the data of a READ is the buffer that the store filled ([`Reply::data`]).
 
+pub mod client;
 pub mod drc;
 pub mod mount;
 pub mod nfs;
