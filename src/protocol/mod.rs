@@ -11,6 +11,7 @@ pub mod client;
 pub mod drc;
 pub mod mount;
 pub mod nfs;
+pub mod nlm;
 pub mod nsm;
 pub mod portmap;
 pub mod rpc;

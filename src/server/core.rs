@@ -10,6 +10,8 @@ use crate::observe::{self, CoreLabel};
 use crate::protocol::drc::Digester;
 use crate::protocol::mount::Mount;
 use crate::protocol::nfs::{Exported, Nfs, Settings};
+use crate::protocol::nlm::{self, Nlm};
+use crate::protocol::nsm::{Nsm, Recovery};
 use crate::protocol::portmap::Portmap;
 use crate::protocol::rpc::{Programs, Service};
 use crate::session::export::Exports;
@@ -25,6 +27,7 @@ pub(super) struct Setup {
     pub(super) key: HandleKey,
     pub(super) digester: Digester,
     pub(super) write_verifier: [u8; 8],
+    pub(super) recovery: Recovery,
     pub(super) topology: Topology,
 }
 
@@ -102,7 +105,9 @@ fn install(setup: &Setup, exported: Vec<Exported>) {
     let exported: Rc<[Exported]> = exported.into();
     let programs = Programs {
         nfs: Some(Nfs::new(exported.clone(), setup.key.clone(), settings)),
-        mount: Some(Mount::new(exported, setup.key)),
+        mount: Some(Mount::new(exported.clone(), setup.key)),
+        nlm: Some(Nlm::new(exported, setup.key, setup.recovery.clone())),
+        nsm: Some(Nsm::new(&setup.recovery, nlm::release_restarted)),
         portmap: Some(Portmap::new(super::registrations(&setup.config))),
     };
     let service = Service::new(programs, limits.drc_entries, limits.requests_per_core, setup.digester);

@@ -19,6 +19,7 @@ use crate::limits;
 use crate::observe::http::AdminServer;
 use crate::protocol::ProgramSet;
 use crate::protocol::drc::Digester;
+use crate::protocol::nsm::Monitor;
 use crate::protocol::portmap::Registration;
 use crate::protocol::portmap::register::{RegisterError, Registered, Rpcbind, register};
 use crate::session::handle::HandleKey;
@@ -124,6 +125,7 @@ impl Gateway {
         let state_error = |error: &dyn fmt::Display| ServeError::State(state.clone(), error.to_string());
         crate::session::state_file::prepare_directory(&state).map_err(|error| state_error(&error))?;
         let key = HandleKey::load_or_create(&state).map_err(|error| state_error(&error))?;
+        let monitor = Monitor::open(&state, config.limits.grace).map_err(|error| state_error(&error))?;
         let config = Arc::new(config);
         let host =
             Host::detect().map_err(|error| ServeError::System("reading the machine's topology", error))?;
@@ -134,6 +136,7 @@ impl Gateway {
             key,
             digester: Digester::random(),
             write_verifier: crate::session::export::write_verifier(),
+            recovery: monitor.recovery().clone(),
         });
         let (opened, opens) = crossbeam_channel::unbounded();
         let for_cores = setup.clone();
@@ -147,6 +150,7 @@ impl Gateway {
                 .map_err(|(export, error)| ServeError::Export(export, error))?;
         }
         let handle = engine.handle();
+        handle.send(CoreId(0), move || monitor.start());
         let drained = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let view = view::View::new(handle.clone(), config.clone(), stop, drained.clone());
         let admin = match config.listen.metrics {

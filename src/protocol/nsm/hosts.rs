@@ -45,8 +45,21 @@ struct Entry {
     change: u64,
     /// When it was last asked for.
     asked: u64,
+    /// The newest state number that came with its locks.
+    instance: i32,
     /// The newest state number that it has told.
     heard: Option<i32>,
+}
+
+/// What a client's notice means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// Nothing: from a stranger, or heard before.
+    Old,
+    /// The locks that were taken with an earlier state number are over.
+    Locks,
+    /// Everything that it held is over: the number is newer than any that came with a lock.
+    Everything,
 }
 
 /// Why a client cannot be put into the list: its lock must not be acknowledged.
@@ -75,7 +88,7 @@ impl Drop for Held {
 /// Core 0 takes the list over.
 pub(super) fn install(monitor: &Monitor) {
     let entry = |record: &HostRecord| {
-        let entry = Entry { record: *record, current: false, change: 0, asked: 0, heard: None };
+        let entry = Entry { record: *record, current: false, change: 0, asked: 0, instance: 0, heard: None };
         (record.address, entry)
     };
     LIST.set(Some(List {
@@ -91,14 +104,14 @@ pub(super) fn install(monitor: &Monitor) {
 }
 
 /// Makes sure that the client is in the list, on stable storage, and keeps it there as long as the result lives. `local` is our address
-/// that it uses.
+/// that it uses, `instance` the state number that it gave.
 ///
 /// # Errors
 /// [`Unlisted`].
-pub async fn hold(client: IpAddr, local: IpAddr) -> Result<Held, Unlisted> {
+pub async fn hold(client: IpAddr, local: IpAddr, instance: i32) -> Result<Held, Unlisted> {
     let known = KNOWN.with_borrow_mut(|known| known.get_mut(&client).map(|count| *count += 1));
     if known.is_none() {
-        engine::ask(CORE, move || add(HostRecord { address: client, local })).await?;
+        engine::ask(CORE, move || add(HostRecord { address: client, local }, instance)).await?;
         KNOWN.with_borrow_mut(|known| *known.entry(client).or_insert(0) += 1);
     }
     Ok(Held(client))
@@ -132,18 +145,18 @@ pub async fn retain(in_use: HashSet<IpAddr>, since: u64) {
     .await;
 }
 
-/// A client told its state number. Whether that is news, from one that is in the list.
-pub(super) async fn heard(client: IpAddr, state: i32) -> bool {
+/// A client told its state number.
+pub(super) async fn heard(client: IpAddr, state: i32) -> Notice {
     engine::ask(CORE, move || async move {
         LIST.with_borrow_mut(|list| {
             let Some(entry) = list.as_mut().and_then(|list| list.hosts.get_mut(&client)) else {
-                return false;
+                return Notice::Old;
             };
-            let news = entry.heard.is_none_or(|earlier| is_newer(state, earlier));
-            if news {
-                entry.heard = Some(state);
+            if entry.heard.is_some_and(|earlier| !is_newer(state, earlier)) {
+                return Notice::Old;
             }
-            news
+            entry.heard = Some(state);
+            if is_newer(state, entry.instance) { Notice::Everything } else { Notice::Locks }
         })
     })
     .await
@@ -158,7 +171,7 @@ pub(super) fn forget_unless_current(client: IpAddr) {
 }
 
 /// On core 0: as [`hold`] promises.
-async fn add(record: HostRecord) -> Result<(), Unlisted> {
+async fn add(record: HostRecord, instance: i32) -> Result<(), Unlisted> {
     let wanted = LIST.with_borrow_mut(|list| {
         let list = list.as_mut().ok_or(Unlisted::Storage)?;
         list.clock += 1;
@@ -169,6 +182,9 @@ async fn add(record: HostRecord) -> Result<(), Unlisted> {
             Some(entry) => {
                 entry.current = true;
                 entry.asked = clock;
+                if is_newer(instance, entry.instance) {
+                    entry.instance = instance;
+                }
                 if entry.change > saved && entry.change <= failed {
                     entry.change = clock;
                 }
@@ -176,7 +192,8 @@ async fn add(record: HostRecord) -> Result<(), Unlisted> {
             }
             None if full => Err(Unlisted::Full),
             None => {
-                let entry = Entry { record, current: true, change: clock, asked: clock, heard: None };
+                let entry =
+                    Entry { record, current: true, change: clock, asked: clock, instance, heard: None };
                 list.hosts.insert(record.address, entry);
                 Ok(clock)
             }

@@ -17,6 +17,7 @@ use std::ops::RangeInclusive;
 use headgate_proto::nsm::{self, Mon, MonId, MyId, Procedure, Res, SmName, SmStat, SmStatRes, StatChge};
 use headgate_proto::xdr::{Decode, Encode};
 
+use hosts::Notice;
 pub use state::{Monitor, MonitorError, Recovery};
 
 use super::{Outcome, Program, ProgramSet, Request};
@@ -28,8 +29,19 @@ pub fn is_newer(state: i32, earlier: i32) -> bool {
     state.wrapping_sub(earlier) > 0
 }
 
-/// What is to be done on every core when a client has restarted: with its address and its new state number.
-pub type Restarted = fn(IpAddr, i32);
+/// A client restarted: what its earlier instance held is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restart {
+    /// The client.
+    pub client: IpAddr,
+    /// Its new state number.
+    pub state: i32,
+    /// Whether also what came without a state number is over.
+    pub everything: bool,
+}
+
+/// What is to be done on every core when a client has restarted.
+pub type Restarted = fn(Restart);
 
 /// The status monitor on one core.
 pub struct Nsm {
@@ -47,18 +59,20 @@ impl Nsm {
     async fn notify(&self, request: &mut Request<'_>) -> Outcome {
         let Ok(change) = request.decode::<StatChge<'_>>() else { return Outcome::GarbageArgs };
         let client = request.conn.peer.ip().to_canonical();
-        if hosts::heard(client, change.state).await {
-            tracing::info!(%client, state = change.state, "a client restarted: the locks of its earlier instance are released");
-            on_every_core(client, change.state, self.restarted).await;
+        let notice = hosts::heard(client, change.state).await;
+        if notice != Notice::Old {
+            tracing::info!(%client, state = change.state, "a client restarted: what its earlier instance locked is released");
+            let restart = Restart { client, state: change.state, everything: notice == Notice::Everything };
+            on_every_core(restart, self.restarted).await;
         }
         request.reply(&()).await
     }
 }
 
 /// Calls `each` on every core, one after the other.
-async fn on_every_core(client: IpAddr, state: i32, each: Restarted) {
+async fn on_every_core(restart: Restart, each: Restarted) {
     for core in 0..engine::core_count() {
-        engine::ask(CoreId(core as u16), move || async move { each(client, state) }).await;
+        engine::ask(CoreId(core as u16), move || async move { each(restart) }).await;
     }
 }
 

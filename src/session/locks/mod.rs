@@ -15,7 +15,7 @@ mod range;
 mod tests;
 
 use std::collections::hash_map::{DefaultHasher, Entry};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
@@ -56,7 +56,7 @@ pub struct Lock<O> {
     pub range: Range,
     /// How.
     pub mode: Mode,
-    /// Which instance of the client asked: see [`LockTable::release_client`].
+    /// Which instance of the client asked, if it tells: locks of different instances are kept apart.
     pub instance: u32,
 }
 
@@ -286,9 +286,9 @@ impl<F: Clone + Eq + Hash, O: Owner> LockTable<F, O> {
         self.files.get(file).is_some_and(|file| file.offered.iter().any(|(t, _)| *t == ticket))
     }
 
-    /// Gives back everything of a client whose `instance` is over, held, offered and waited for. Gives the files that had some of it.
-    pub fn release_client(&mut self, client: O::Client, is_over: impl Fn(u32) -> bool) -> Vec<F> {
-        let over = |lock: &Lock<O>| lock.owner.client() == client && is_over(lock.instance);
+    /// Gives back what of a client is over, held, offered and waited for. Gives the files that had some of it.
+    pub fn release_client(&mut self, client: O::Client, is_over: impl Fn(&Lock<O>) -> bool) -> Vec<F> {
+        let over = |lock: &Lock<O>| lock.owner.client() == client && is_over(lock);
         let touched: Vec<F> = self
             .files
             .iter()
@@ -320,13 +320,10 @@ impl<F: Clone + Eq + Hash, O: Owner> LockTable<F, O> {
         self.waiting
     }
 
-    /// Whether a client holds, is offered or waits for anything.
-    pub fn knows(&self, client: O::Client) -> bool {
-        self.clients.contains_key(&client)
-            || self.files.values().any(|file| {
-                let mut requests = file.waiting.iter().chain(&file.offered);
-                requests.any(|(_, lock)| lock.owner.client() == client)
-            })
+    /// The clients that hold, are offered or wait for anything.
+    pub fn clients(&self) -> HashSet<O::Client> {
+        let requests = self.files.values().flat_map(|file| file.waiting.iter().chain(&file.offered));
+        self.clients.keys().copied().chain(requests.map(|(_, lock)| lock.owner.client())).collect()
     }
 
     /// What is held on a file, in no order.
