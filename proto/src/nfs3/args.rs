@@ -1,4 +1,4 @@
-//! The arguments of any procedure.
+//! The arguments of any procedure (RFC 1813 s3.3).
 
 use super::{
     Procedure, access, commit, create, fsinfo, fsstat, getattr, link, lookup, mkdir, mknod, pathconf, read,

@@ -1,5 +1,5 @@
-//! The Network Lock Manager, version 4 (RFC 1813 s6, which describes it as changes to version 3 in X/Open CAE XNFS,
-//! chapters 10 and 14).
+//! The Network Lock Manager, version 4 (RFC 1813 s6, which describes it as changes to version 3 in The Open Group C702:
+//! XNFS version 3W, chapters 10 and 14).
 //!
 //! Every request exists as a procedure that is answered by its reply, and as a message (`*_MSG`) whose answer is a call
 //! of its own in the other direction (`*_RES`); the `cookie` joins the two. Both forms have the same arguments and

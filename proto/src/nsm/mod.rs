@@ -1,4 +1,4 @@
-//! The Network Status Monitor, version 1 (X/Open CAE XNFS, chapter 11).
+//! The Network Status Monitor, version 1 (The Open Group C702: XNFS version 3W, chapter 11).
 //!
 //! Headgate answers SM_NOTIFY (a client restarted: its locks go), sends SM_NOTIFY (Headgate restarted: clients are to
 //! reclaim theirs), and answers the other procedures as a status monitor without clients of its own may.
