@@ -380,7 +380,7 @@ pub const SLAB_BUFFER_TABLE_BYTES: u64 = 48;
 pub const DRC_ENTRY_TABLE_BYTES: u64 = DRC_REPLY_BYTES as u64 + 64;
 
 /// A request worker that rests: its future and its place in the executor.
-pub const REQUEST_TABLE_BYTES: u64 = 4 * KIB;
+pub const REQUEST_TABLE_BYTES: u64 = 5 * KIB;
 
 /// A connection that rests.
 pub const CONNECTION_TABLE_BYTES: u64 = 2 * KIB;

@@ -5,6 +5,7 @@ mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::future::Future;
 
 use headgate::memory::Slab;
 use headgate::protocol::Served;
@@ -43,10 +44,17 @@ static ALLOCATOR: Counting = Counting;
 /// Serves a record with this xid and gives what was taken from the heap meanwhile.
 async fn counted(rig: &Rig, record: &mut [u8], xid: u32, cuts: &[usize]) -> u64 {
     record[..4].copy_from_slice(&xid.to_be_bytes());
-    let payload = payload(record, cuts);
-    let before = TAKEN.get();
-    let served = rig.service.serve(&rig.conn, payload).await;
-    let taken = TAKEN.get() - before;
+    let mut call = std::pin::pin!(rig.service.serve(&rig.conn, payload(record, cuts)));
+    // Counted while the call is polled: between polls the thread's executor re-arms its timer, which allocates by the
+    // millisecond and not by the call.
+    let mut taken = 0;
+    let served = std::future::poll_fn(|context| {
+        let before = TAKEN.get();
+        let polled = call.as_mut().poll(context);
+        taken += TAKEN.get() - before;
+        polled
+    })
+    .await;
     let Served::Reply(reply) = served else { panic!("no reply") };
     let status = &reply.head[reply.head.len().min(28)..][..4];
     assert_eq!(status, [0; 4], "an error");
@@ -62,7 +70,8 @@ async fn steady(rig: Rig, file: &[u8]) {
     let data = [7; 4096];
     let stable = nfs3::write::StableHow::Unstable;
     let mut write = rig.record(Procedure::Write, &Write { file: &file, offset: 8192, data: &data, stable });
-    let mut read = rig.record(Procedure::Read, &nfs3::read::Args { file: fh(&file), offset: 8192, count: 4096 });
+    let mut read =
+        rig.record(Procedure::Read, &nfs3::read::Args { file: fh(&file), offset: 8192, count: 4096 });
     let mut getattr = rig.record(Procedure::Getattr, &nfs3::getattr::Args { object: fh(&file) });
     // More rounds than the duplicate request cache has entries: evictions are counted too.
     let (mut reads, mut writes, mut getattrs) = (0, 0, 0);
@@ -85,11 +94,12 @@ fn reads_and_writes_take_nothing_from_the_heap() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().to_owned();
     on_core(move || async move {
-        let before = Slab::current().counters().in_use();
         steady(Rig::posix(&path), b"file").await;
         steady(Rig::null(), b"f0").await;
-        // Whatever is still out belongs to the stores' own caches.
-        assert!(Slab::current().counters().in_use() <= before + 1, "buffers were kept");
+        // What is out by now belongs to the engine and to caches.
+        let out = Slab::current().counters().in_use();
+        steady(Rig::posix(&path), b"file").await;
+        assert!(Slab::current().counters().in_use() <= out, "buffers were kept");
     });
 }
 
@@ -101,7 +111,8 @@ fn a_call_in_service_is_as_large_as_planned() {
         let call = rig.service.serve(&rig.conn, payload(&record, &[]));
         let size = size_of_val(&call);
         println!("a call in service takes {size} bytes");
-        assert!(size as u64 <= headgate::limits::REQUEST_TABLE_BYTES * 2, "{size} bytes");
+        // The worker around it needs some more.
+        assert!(size as u64 + 512 <= headgate::limits::REQUEST_TABLE_BYTES, "{size} bytes");
         drop(call);
     });
 }

@@ -1,4 +1,4 @@
-//! The duplicate request cache: a call that a client repeats because its answer was lost is executed once.
+//! The duplicate request cache (RFC 1813 s4.5): a call that a client repeats because its answer was lost is executed once.
 //!
 //! Clients repeat a call with its xid, over the same connection or over a new one. For most procedures that is harmless; for
 //! REMOVE, RENAME, exclusive CREATE and their like the second execution fails, or undoes what another client has done since.

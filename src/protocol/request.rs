@@ -1,4 +1,4 @@
-//! A call on its way through a program.
+//! A call on its way through a program (RFC 5531 s9).
 
 use headgate_proto::rpc::Credential;
 use headgate_proto::xdr::{self, Decode, Encode, Reader, TrailingOpaque};
@@ -12,6 +12,8 @@ pub struct Request<'a> {
     pub conn: &'a ConnInfo,
     /// The client's transaction id.
     pub xid: u32,
+    /// The program that is called.
+    pub program: u32,
     /// One of the program's versions.
     pub version: u32,
     /// Any number: the program knows its procedures.
@@ -22,7 +24,7 @@ pub struct Request<'a> {
     pub args: Reader<'a>,
     /// What the program notes for the counters: its status (0: fine), and payload bytes moved.
     pub note: Note,
-    record: Payload,
+    record: &'a mut Payload,
 }
 
 /// What a program tells the observers about a call.
@@ -44,11 +46,12 @@ impl<'a> Request<'a> {
         conn: &'a ConnInfo,
         call: &headgate_proto::rpc::Call<'a>,
         args: Reader<'a>,
-        record: Payload,
+        record: &'a mut Payload,
     ) -> Self {
         Self {
             conn,
             xid: call.xid,
+            program: call.prog,
             version: call.vers,
             procedure: call.proc,
             credential: call.cred,
@@ -69,15 +72,15 @@ impl<'a> Request<'a> {
         Ok(value)
     }
 
-    /// The data at the end of the record, out of the memory that it was received into: nothing is copied. Once only: a second call
+    /// The first `max_bytes` of the data at the end of the record, out of the memory that it was received into: nothing is copied. Once only: a second call
     /// finds nothing.
-    pub fn take_data(&mut self, place: TrailingOpaque) -> Payload {
-        let mut record = std::mem::take(&mut self.record);
+    pub fn take_data(&mut self, place: TrailingOpaque, max_bytes: usize) -> Payload {
+        let mut record = std::mem::take(self.record);
         if record.total_len() < place.end() {
             return Payload::new();
         }
         record.advance(place.offset);
-        record.truncate(place.len as usize);
+        record.truncate(max_bytes.min(place.len as usize));
         record
     }
 

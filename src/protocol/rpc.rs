@@ -4,6 +4,7 @@
 //! that should have answered panicked or was dropped, by marking the connection as broken ([`ConnInfo::broken`]), so that
 //! the client repeats its call over a new one instead of waiting for ever.
 
+use std::future::Future;
 use std::ops::Deref;
 use std::rc::Rc;
 
@@ -57,55 +58,61 @@ impl Service {
     /// The future should be driven to its end even when its connection is gone: a call that changes something is then remembered, and
     /// the client's repetition over another connection is answered from memory. Dropping it is safe for the gateway, but a
     /// repetition is then executed anew.
-    pub async fn serve(&self, conn: &ConnInfo, record: Payload) -> Served {
-        let started = engine::now();
-        let head = match Head::of(&record).await {
-            Some(head) => head,
-            None => return refuse(Event::RecordMalformed),
-        };
-        let mut args = Reader::with_total(&head, record.total_len());
-        let call = match Call::decode(&mut args) {
-            Ok(call) => call,
-            // Nobody could take an answer to these for one (RFC 5531 s9). They are no reason to stop reading the connection.
-            Err(CallError::TooShort | CallError::IsReply | CallError::BadMessageType) => {
-                return refuse(Event::RecordMalformed);
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an `async fn` would keep the record twice: as it came, and as it is used"
+    )]
+    pub fn serve<'s>(&'s self, conn: &'s ConnInfo, mut record: Payload) -> impl Future<Output = Served> + 's {
+        async move {
+            let started = engine::now();
+            let head = match Head::of(&record).await {
+                Some(head) => head,
+                None => return refuse(Event::RecordMalformed),
+            };
+            let mut args = Reader::with_total(&head, record.total_len());
+            let call = match Call::decode(&mut args) {
+                Ok(call) => call,
+                // Nobody could take an answer to these for one (RFC 5531 s9). They are no reason to stop reading the connection.
+                Err(CallError::TooShort | CallError::IsReply | CallError::BadMessageType) => {
+                    return refuse(Event::RecordMalformed);
+                }
+                Err(CallError::Answer(header)) => {
+                    observe::count(refusal(&header));
+                    return answer(header).await;
+                }
+            };
+            let pending = Pending::new(conn);
+            let mut request = Request::new(conn, &call, args, &mut record);
+            let outcome = self.dispatch(&mut request).await;
+            let (class, served) = match outcome {
+                Outcome::Success(reply) => {
+                    (Programs::outcome_class(request.program, request.note.status), Served::Reply(reply))
+                }
+                Outcome::Drop => (observe::Outcome::Dropped, Served::Drop),
+                refused => {
+                    let header = header_of(&refused, request.xid);
+                    observe::count(refusal(&header));
+                    (class_of(&header), answer(header).await)
+                }
+            };
+            pending.answered();
+            let note = request.note;
+            let operation = Op::from_rpc(request.program, request.procedure);
+            observe::record_op(operation, class, started.elapsed(), note.bytes_in, note.bytes_out);
+            if let Some(export) = note.export {
+                observe::record_export(export, class, note.bytes_in, note.bytes_out);
             }
-            Err(CallError::Answer(header)) => {
-                observe::count(refusal(&header));
-                return answer(header).await;
-            }
-        };
-        let operation = Op::from_rpc(call.prog, call.proc);
-        let pending = Pending::new(conn);
-        let mut request = Request::new(conn, &call, args, record);
-        let outcome = self.dispatch(&call, &mut request).await;
-        let (class, served) = match outcome {
-            Outcome::Success(reply) => {
-                (Programs::outcome_class(call.prog, request.note.status), Served::Reply(reply))
-            }
-            Outcome::Drop => (observe::Outcome::Dropped, Served::Drop),
-            refused => {
-                let header = header_of(&refused, call.xid);
-                observe::count(refusal(&header));
-                (class_of(&header), answer(header).await)
-            }
-        };
-        pending.answered();
-        let note = request.note;
-        observe::record_op(operation, class, started.elapsed(), note.bytes_in, note.bytes_out);
-        if let Some(export) = note.export {
-            observe::record_export(export, class, note.bytes_in, note.bytes_out);
+            served
         }
-        served
     }
 
     /// Finds the program and checks what does not depend on the procedure, in the order in which RFC 5531 s9 lists the errors.
-    async fn dispatch(&self, call: &Call<'_>, request: &mut Request<'_>) -> Outcome {
+    async fn dispatch(&self, request: &mut Request<'_>) -> Outcome {
         // No flavor but these two is known to any program here, and none may be guessed at (RFC 5531 s8.2).
-        if let Credential::Other(_) = call.cred {
+        if let Credential::Other(_) = request.credential {
             return Outcome::AuthError(AuthStat::BadCred);
         }
-        self.programs.dispatch(self, call, request).await
+        self.programs.dispatch(self, request).await
     }
 
     /// Serves a call of a program: executes it, or answers it from memory.

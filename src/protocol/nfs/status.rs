@@ -55,8 +55,8 @@ fn of_errno(errno: i32) -> Nfsstat3 {
 
 /// The status for a name that no object can have, where one is looked for: LOOKUP, REMOVE, RMDIR, RENAME's first name.
 ///
-/// RFC 1813 s4.6 wants NFS3ERR_ACCES for illegal characters. `.` and `..` are handled by LOOKUP itself; removing or renaming
-/// them makes no sense.
+/// Illegal characters are NFS3ERR_ACCES: the lists of errors of LOOKUP, CREATE and their like have no better one (RFC 1813 s3.3.3,
+/// s4.6). `.` and `..` are handled by LOOKUP itself; removing or renaming them makes no sense.
 pub fn of_old_name(error: NameError) -> Nfsstat3 {
     match error {
         NameError::Empty => Nfsstat3::NoEnt,

@@ -1,4 +1,4 @@
-//! A number of like futures, a few of them at a time, on one core.
+//! A number of like futures, a few of them at a time, on one core: the look-ups of READDIRPLUS (RFC 1813 s3.3.17).
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

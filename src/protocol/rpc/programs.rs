@@ -1,6 +1,5 @@
 //! The programs of one core, by number. A new program is a field, an arm and a class here.
 
-use headgate_proto::rpc::Call;
 use headgate_proto::{mount, nfs3, nlm, nsm, portmap};
 
 use super::Service;
@@ -28,13 +27,8 @@ pub struct Programs {
 }
 
 impl Programs {
-    pub(super) async fn dispatch(
-        &self,
-        service: &Service,
-        call: &Call<'_>,
-        request: &mut Request<'_>,
-    ) -> Outcome {
-        match call.prog {
+    pub(super) async fn dispatch(&self, service: &Service, request: &mut Request<'_>) -> Outcome {
+        match request.program {
             nfs3::PROGRAM => serve(service, self.nfs.as_ref(), request).await,
             mount::PROGRAM => serve(service, self.mount.as_ref(), request).await,
             nlm::PROGRAM => serve(service, self.nlm.as_ref(), request).await,

@@ -1,4 +1,4 @@
-//! One call, once, over all cores on which a copy of it may be read.
+//! One call, once, over all cores on which a copy of it may be read (RFC 1813 s4.5).
 //!
 //! A client that reconnects repeats its calls over the new connection, which may lie on another core, while the first copies are still being executed on
 //! the old core, or lie unread in the old connection's socket. So a call over such a connection is claimed on its own core and on

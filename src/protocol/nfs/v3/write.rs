@@ -3,7 +3,6 @@
 use headgate_proto::nfs3::write::{Args, ResFail, ResOk, StableHow};
 use headgate_proto::nfs3::{Nfsstat3, Res, WccData};
 
-use crate::memory::Payload;
 use crate::protocol::nfs::attributes::post_op;
 use crate::protocol::nfs::gate::{Intent, Object};
 use crate::protocol::nfs::{Nfs, answer, refuse, status, undecodable};
@@ -26,10 +25,7 @@ pub(in crate::protocol::nfs) async fn serve(nfs: &Nfs, request: &mut Request<'_>
         Ok(object) => object,
         Err(refused) => return refuse::<ResFail>(request, refused).await,
     };
-    // The data stays where it was received. What is more than wtmax is not written, and the reply's count says so.
-    let mut data = request.take_data(args.data);
-    data.truncate(nfs.settings.write_max_bytes as usize);
-    let results = match write(&object, args.offset, data, asked_stability(args.stable)).await {
+    let results = match write(nfs, &object, request, &args).await {
         Ok(written) => {
             request.note.bytes_in = written.len_bytes as u64;
             Res::Ok(ResOk {
@@ -45,24 +41,28 @@ pub(in crate::protocol::nfs) async fn serve(nfs: &Nfs, request: &mut Request<'_>
 }
 
 async fn write(
+    nfs: &Nfs,
     object: &Object<'_>,
-    offset: u64,
-    data: Payload,
-    stability: Stability,
+    request: &mut Request<'_>,
+    args: &Args<'_>,
 ) -> Result<Written, Nfsstat3> {
     let store = object.store();
     // Whoever has the handle is judged anew: it may be another user than the one whose call opened the file (RFC 1813 s4.4).
     let open = store.open(&object.caller, &object.node, Access::Write).await.map_err(status::of)?;
-    let len_bytes = data.total_len();
+    // What is more than wtmax is not written, and the reply's count says so.
+    let len_bytes = args.count.min(nfs.settings.write_max_bytes) as usize;
     if len_bytes == 0 {
         // Nothing was written, and nothing is left to be lost.
         let attributes = object.sample().await;
         return Ok(Written { len_bytes, attributes, committed: Stability::FileSync });
     }
-    if offset.checked_add(len_bytes as u64).is_none_or(|end| end > i64::MAX as u64) {
+    if args.offset.checked_add(len_bytes as u64).is_none_or(|end| end > i64::MAX as u64) {
         return Err(Nfsstat3::FBig);
     }
-    let (moved, committed) = store.write(&open, offset, data, stability).await.map_err(status::of)?;
+    let stability = asked_stability(args.stable);
+    // The data stays where it was received, and goes into the store's hands at once: each hand that it passes makes the call's future larger.
+    let wrote = store.write(&open, args.offset, request.take_data(args.data, len_bytes), stability).await;
+    let (moved, committed) = wrote.map_err(status::of)?;
     let attributes = match moved.attributes {
         Some(attributes) => Some(attributes),
         None => object.sample().await,
