@@ -173,7 +173,9 @@ fn serve(source: Source) -> Result<(), Failure> {
     let _log = observe::logging::init(&config.observe.log)?;
     let plan = Plan::new(&config, &host);
     // Addresses and commands follow from the server, once they are true.
-    print(format_args!("headgate {}\n\n{}\n{}", plan.version, plan.cores_text(), plan.warnings_text()))?;
+    let warnings = plan.warnings_text();
+    let gap = if warnings.is_empty() { "" } else { "\n" };
+    print(format_args!("headgate {}\n\n{}{gap}{warnings}", plan.version, plan.cores_text()))?;
     server::run(config)?;
     Ok(())
 }

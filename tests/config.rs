@@ -10,6 +10,7 @@ use headgate::config::{
     Plan, Portmap, Resources, RunAs, Squash,
 };
 use headgate::topology::Topology;
+use proptest::prelude::*;
 use tempfile::TempDir;
 
 /// A machine of 8 CPUs, of which the process may use 0 to 5, with root, and directories to export.
@@ -273,14 +274,6 @@ observe: { log: "warn,headgate::transport=debug" }
         "who matches no rule is refused"
     );
 
-    assert_eq!(
-        config.export_of("/home/users/x/y").map(|(export, rest)| (export.fsid, rest)),
-        Some((home.fsid, "x/y"))
-    );
-    assert_eq!(config.export_of("/home/users/").map(|(_, rest)| rest), Some(""));
-    assert_eq!(config.export_of("/home/users2"), None);
-    assert_eq!(config.export_of("/home"), None);
-
     assert_eq!(config.identity.run_as, RunAs::Process);
     assert_eq!(config.limits.slab[0].capacity_bytes, 1024, "classes are sorted");
     assert_eq!(config.limits.record_bytes, 68 << 10, "the record limit follows wtmax");
@@ -467,4 +460,48 @@ fn the_greeting_names_commands_that_fit_the_listeners() {
         Greeting(&config).mount_command(export),
         "sudo mount -t nfs -o vers=3,proto=tcp,mountproto=tcp 127.0.0.1:/a /mnt"
     );
+}
+
+#[test]
+fn a_directory_that_others_reach_is_warned_of() {
+    let machine = Machine::new();
+    let warnings = |read_only| {
+        let listen = vec!["0.0.0.0".parse().unwrap()];
+        let options = DirectoryOptions { port: Some(0), listen, read_only, ..Default::default() };
+        Plan::new(&machine.for_directory("a", &options).unwrap(), &machine.host).warnings
+    };
+    assert_eq!(
+        warnings(false),
+        ["every host that reaches these addresses may read and change what is served"]
+    );
+    assert_eq!(warnings(true), ["every host that reaches these addresses may read what is served"]);
+}
+
+proptest! {
+    /// Whatever a file holds, the answer is a configuration or an error that can be shown.
+    #[test]
+    fn no_text_causes_a_panic(text in ".{0,200}") {
+        if let Err(message) = machine().parse(&text) {
+            prop_assert!(message.starts_with("f.yaml:"), "{message}");
+        }
+    }
+
+    /// The same for texts that are nearly right: a value of the sample replaced, a line cut or doubled.
+    #[test]
+    fn no_change_of_the_sample_causes_a_panic(line in 0_usize..140, cut in 0_usize..60, junk in "[-0-9a-zA-Z*&!:,/ \\[\\]{}'\"#|>@%~\u{e4}\u{4e16}\t]{0,12}") {
+        let sample = include_str!("../deploy/headgate.yaml").replace("/srv/data", "@/a");
+        let mut lines: Vec<String> = sample.lines().map(str::to_owned).collect();
+        let at = line % lines.len();
+        let kept: String = lines[at].chars().take(cut).collect();
+        lines[at] = kept + &junk;
+        if let Err(message) = machine().parse(&lines.join("\n")) {
+            prop_assert!(message.starts_with("f.yaml:"), "{message}");
+        }
+    }
+}
+
+/// One machine for all cases of a property.
+fn machine() -> &'static Machine {
+    static MACHINE: std::sync::OnceLock<Machine> = std::sync::OnceLock::new();
+    MACHINE.get_or_init(Machine::new)
 }

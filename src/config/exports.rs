@@ -38,17 +38,10 @@ impl Export {
         }
     }
 
-    /// What of a mount path lies below this export's name: `a/b` for `/data/a/b` when this is `/data`, empty for the export itself.
-    pub fn rest_of<'a>(&self, path: &'a str) -> Option<&'a str> {
-        let path = path.trim_end_matches('/');
-        if self.name == "/" {
-            return Some(path.trim_start_matches('/'));
-        }
-        let rest = path.strip_prefix(self.name.as_str())?;
-        match rest.strip_prefix('/') {
-            Some(below) => Some(below),
-            None => rest.is_empty().then_some(""),
-        }
+    /// Whether a mount of `name` would lead into this export: it is this export's name or lies below it.
+    pub(super) fn leads_from(&self, name: &str) -> bool {
+        let below = |rest: &str| rest.is_empty() || rest.starts_with('/');
+        self.name == "/" || name.strip_prefix(self.name.as_str()).is_some_and(below)
     }
 }
 

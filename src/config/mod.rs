@@ -254,11 +254,6 @@ impl Config {
         directory::config(directory, options, host)
     }
 
-    /// The export that a MOUNT of `path` leads to, and the rest of the path below it (without a leading `/`).
-    pub fn export_of<'a>(&self, path: &'a str) -> Option<(&Export, &'a str)> {
-        self.exports.iter().find_map(|export| Some((export, export.rest_of(path)?)))
-    }
-
     /// What will be resident in memory; see [`MemoryPlan`].
     pub fn memory_plan(&self, cores: usize) -> MemoryPlan {
         memory_plan::plan(&self.limits, cores)

@@ -192,6 +192,18 @@ fn warnings(config: &Config, host: &Host) -> Vec<String> {
     for export in open_to_all.filter(|_| !loopback) {
         warnings.push(format!("{}: every host that reaches this gateway may act as root on it", export.name));
     }
+    if let (Origin::Directory(_), false) = (&config.origin, loopback) {
+        let may = match config
+            .exports
+            .iter()
+            .flat_map(|export| &export.rules)
+            .all(|rule| rule.access == ExportAccess::ReadOnly)
+        {
+            true => "read",
+            false => "read and change",
+        };
+        warnings.push(format!("every host that reaches these addresses may {may} what is served"));
+    }
     memory_warnings(config, host, &mut warnings);
 
     let cores = config.cores.cpus.len();

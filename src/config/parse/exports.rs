@@ -291,9 +291,9 @@ fn names(reader: &mut Reader, export: (&Export, Option<Mark>), other: (&Export, 
     let ((export, at), (other, other_at)) = (export, other);
     let message = if export.name == other.name {
         format!("exports.name: `{}` is exported twice", export.name)
-    } else if other.rest_of(&export.name).is_some() {
+    } else if other.leads_from(&export.name) {
         format!("exports.name: `{}` lies below the export `{}`", export.name, other.name)
-    } else if export.rest_of(&other.name).is_some() {
+    } else if export.leads_from(&other.name) {
         format!("exports.name: `{}` lies above the export `{}`", export.name, other.name)
     } else {
         return;
