@@ -779,3 +779,58 @@ fn what_was_found_out_is_told() {
         });
     }
 }
+
+/// Calls that go away in the middle, with caches so small that descriptors are closed and their numbers reused all the time: no byte reaches a file that
+/// it was not meant for.
+#[test]
+fn reused_descriptors_confuse_nobody() {
+    for (_place, settings) in variations() {
+        let settings = Settings { nodes: 2, opens: 2, sync_metadata: false, ..settings };
+        let path = settings.path.clone();
+        with_store(&settings, move |store| async move {
+            let (me, root) = (me(), store.root());
+            let done = std::rc::Rc::new(std::cell::Cell::new(0));
+            let files = 12u8;
+            for file in 0..files {
+                let (store, me, root, done) = (store.clone(), me.clone(), root.clone(), done.clone());
+                engine::spawn(async move {
+                    let what = format!("file {file}");
+                    let data = [b'a' + file; 3000];
+                    for round in 0..150u64 {
+                        let whole = async {
+                            let how = CreateMode::Unchecked;
+                            let node = store.create(&me, &root, &name(&what), how, &mode(0o644)).await?.node;
+                            let open = store.open(&me, &node, Access::ReadWrite).await?;
+                            let data = payload(&[&data[..1000], &data[1000..]]);
+                            store.write(&open, round * 100, data, Stability::Unstable).await?;
+                            let (bytes, moved) = store.read(&open, 0, 4096, space(4096)).await;
+                            assert!(bytes.iter().all(|&byte| byte == b'a' + file || byte == 0));
+                            moved.map(drop)
+                        };
+                        let micros = Duration::from_micros((round * 37 + u64::from(file) * 11) % 400);
+                        if round % 3 == 0 {
+                            whole.await.expect("the whole call");
+                        } else if let Ok(result) = engine::timeout(micros, whole).await {
+                            result.expect("in time");
+                        }
+                    }
+                    done.set(done.get() + 1);
+                });
+            }
+            for _ in 0..3000 {
+                if done.get() == files {
+                    break;
+                }
+                engine::sleep(Duration::from_millis(10)).await;
+            }
+            assert_eq!(done.get(), files);
+            engine::sleep(Duration::from_millis(50)).await;
+            for file in 0..files {
+                let content = std::fs::read(path.join(format!("file {file}"))).expect("is there");
+                assert!(content.len() >= 3000);
+                let strange = content.iter().find(|&&byte| byte != b'a' + file && byte != 0);
+                assert_eq!(strange, None, "in file {file}");
+            }
+        });
+    }
+}

@@ -509,3 +509,40 @@ fn the_forms_of_handles_are_not_mixed() {
         assert_eq!(store.resolve(&handle).await.err(), Some(Error::BADHANDLE));
     });
 }
+
+/// More callers than the ring keeps identities of, all at once.
+#[test]
+fn many_callers_keep_apart() {
+    as_root(|store, path| async move {
+        let root = store.root();
+        let count = 700u32;
+        let done = std::rc::Rc::new(std::cell::Cell::new(0));
+        for n in 0..count {
+            let (store, root, done) = (store.clone(), root.clone(), done.clone());
+            engine::spawn(async move {
+                let who = caller(10_000 + n, 20_000 + n, &[30_000 + n]);
+                let file = make(&store, &who, &root, &format!("file {n}"), 0o600).await;
+                write(&store, &who, &file, 0, format!("of {n}").as_bytes()).await.expect("writes");
+                let neighbour = caller(10_000 + n + 1, 20_000 + n, &[30_000 + n]);
+                assert_eq!(read(&store, &neighbour, &file, 0, 9).await, Err(Error::ACCES));
+                let content = read(&store, &who, &file, 0, 9).await.expect("reads");
+                assert_eq!(content, format!("of {n}").as_bytes());
+                done.set(done.get() + 1);
+            });
+        }
+        for _ in 0..3000 {
+            if done.get() == count {
+                break;
+            }
+            engine::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(done.get(), count);
+        for n in 0..count {
+            let metadata = std::fs::metadata(path.join(format!("file {n}"))).expect("is there");
+            assert_eq!(
+                (metadata.uid(), metadata.gid(), metadata.mode() & 0o7777),
+                (10_000 + n, 20_000 + n, 0o600)
+            );
+        }
+    });
+}
