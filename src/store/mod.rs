@@ -49,6 +49,8 @@ pub struct Caller {
 pub enum Access {
     /// Read data.
     Read,
+    /// Read data, also for one who may execute the object but not read it: NFSv3 clients page programs in by READ (RFC 1813 s4.4).
+    ReadOrExecute,
     /// Write data.
     Write,
     /// Both.

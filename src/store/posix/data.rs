@@ -21,7 +21,7 @@ use super::{Identity, Posix, fds};
 use crate::engine::{self, ring};
 use crate::memory::{Buf, Payload};
 use crate::store::{
-    Access, Attributes, Caller, Error, FileKind, Moved, Result, SeekTarget, Stability, TimeSpec,
+    Access, Attributes, Caller, Error, FileKind, Grants, Moved, Result, SeekTarget, Stability, TimeSpec,
 };
 
 /// How long a judgement stands while only the change time moves.
@@ -109,7 +109,12 @@ impl OpenFile {
     }
 
     fn expect(&self, access: Access) -> Result<()> {
-        if self.access == access || self.access == Access::ReadWrite { Ok(()) } else { Err(Error::ACCES) }
+        match self.access {
+            Access::ReadWrite => Ok(()),
+            Access::ReadOrExecute if access == Access::Read => Ok(()),
+            own if own == access => Ok(()),
+            _ => Err(Error::ACCES),
+        }
     }
 }
 
@@ -127,7 +132,7 @@ impl std::fmt::Debug for OpenFile {
 
 fn flags_of(access: Access) -> OFlags {
     let access = match access {
-        Access::Read => OFlags::RDONLY,
+        Access::Read | Access::ReadOrExecute => OFlags::RDONLY,
         Access::Write => OFlags::WRONLY,
         Access::ReadWrite => OFlags::RDWR,
     };
@@ -141,7 +146,7 @@ impl Posix {
             FileKind::Directory => return Err(Error::ISDIR),
             _ => return Err(Error::INVAL),
         }
-        if access != Access::Read && self.0.settings.read_only {
+        if matches!(access, Access::Write | Access::ReadWrite) && self.0.settings.read_only {
             return Err(Error::ROFS);
         }
         let identity = self.identity(caller)?;
@@ -183,7 +188,8 @@ impl Posix {
     }
 
     /// Has the kernel judge by opening: under the caller's identity, then, for the owner of a regular file, as the process. RFC 1813 s4.4 asks for the
-    /// latter: an owner may have opened the file before it took the permission away. A read-only mount refuses both.
+    /// latter: an owner may have opened the file before it took the permission away. For [`Access::ReadOrExecute`] the same holds for those who may
+    /// execute the file. A read-only mount refuses both.
     async fn judge(
         &self,
         node: &Node,
@@ -191,12 +197,16 @@ impl Posix {
         access: Access,
         attributes: &Attributes,
     ) -> Result<OwnedFd> {
-        match self.reopen(node, identity.personality, flags_of(access)).await {
-            Err(Error::ACCES) if identity.caller.uid == attributes.uid && powers().override_modes => {
-                self.reopen(node, 0, flags_of(access)).await
-            }
-            other => other,
-        }
+        let refused = match self.reopen(node, identity.personality, flags_of(access)).await {
+            Err(Error::ACCES) if powers().override_modes => Error::ACCES,
+            other => return other,
+        };
+        let overrides = identity.caller.uid == attributes.uid
+            || access == Access::ReadOrExecute && {
+                let wanted = Grants { execute: true, ..Grants::default() };
+                self.check_access(&identity.caller, node, wanted).await?.execute
+            };
+        if overrides { self.reopen(node, 0, flags_of(access)).await } else { Err(refused) }
     }
 
     /// Opens what a node refers to, through the link that `/proc/self/fd` has for its descriptor. `personality` 0 is the process.
