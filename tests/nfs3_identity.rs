@@ -284,6 +284,39 @@ fn each_call_is_judged_for_its_caller() {
     });
 }
 
+/// RFC 1813 s4.4: who may execute a file may READ it, since that is how a client pages it in; and nothing more.
+#[test]
+fn programs_can_be_paged_in() {
+    if !is_root() {
+        eprintln!("skipped: only root can act as others");
+        return;
+    }
+    let dir = directory();
+    file(dir.path(), "program", 1000, 0o711);
+    file(dir.path(), "group", 1000, 0o710);
+    let path = dir.path().to_owned();
+    on_core(move || async move {
+        let rig = Rig::posix(&path);
+        let root = rig.roots[0].clone();
+        let program = rig.lookup(&root, b"program").await.expect("found");
+        let group = rig.lookup(&root, b"group").await.expect("found");
+        let (other, member) = (user(2000, 2000, &[]), user(2000, 2000, &[1000]));
+        assert_eq!(rig.read_as(&other, &program, 0, 10).await, Ok((b"content".to_vec(), true)));
+        assert_eq!(rig.read_as(&other, &group, 0, 10).await, Err(Nfsstat3::Acces));
+        assert_eq!(rig.read_as(&member, &group, 0, 10).await, Ok((b"content".to_vec(), true)));
+        for file in [&program, &group] {
+            let wrote = rig.write_as(&member, file, 0, b"x", StableHow::Unstable).await;
+            assert_eq!(wrote.map(|ok| ok.count), Err(Nfsstat3::Acces));
+        }
+        // What was allowed ends with the right to execute.
+        std::fs::set_permissions(path.join("program"), std::fs::Permissions::from_mode(0o700))
+            .expect("chmod");
+        headgate::engine::sleep(std::time::Duration::from_millis(2)).await;
+        assert_eq!(rig.read_as(&other, &program, 0, 10).await, Err(Nfsstat3::Acces));
+        assert_eq!(rig.read_as(&member, &program, 0, 10).await, Err(Nfsstat3::Acces));
+    });
+}
+
 /// Directories are searched, changed and listed as the caller.
 #[test]
 fn names_are_judged_for_the_caller() {

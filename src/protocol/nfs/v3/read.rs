@@ -48,7 +48,8 @@ pub(in crate::protocol::nfs) async fn serve(nfs: &Nfs, request: &mut Request<'_>
 
 async fn read(object: &Object<'_>, offset: u64, count: usize) -> Result<Read, Nfsstat3> {
     let store = object.store();
-    let open = store.open(&object.caller, &object.node, Access::Read).await.map_err(status::of)?;
+    // Who may execute a file may read it here: that is how its client pages the program in (RFC 1813 s4.4).
+    let open = store.open(&object.caller, &object.node, Access::ReadOrExecute).await.map_err(status::of)?;
     // No file reaches beyond 2^63 - 1: reading there is reading behind the end, not an error.
     let count = count.min(usize::try_from((i64::MAX as u64).saturating_sub(offset)).unwrap_or(usize::MAX));
     if count == 0 {
