@@ -108,9 +108,6 @@ pub const RECORD_HEADROOM_BYTES: usize = 4 << 10;
 pub const RECORD_BYTES: Bound<u64> =
     bound(16 * KIB, WRITE_BYTES.default + RECORD_HEADROOM_BYTES as u64, WRITE_BYTES.max + 64 * KIB);
 
-/// Fragments of one record. Real clients send one; the bound ends streams of empty fragments.
-pub const RECORD_FRAGMENTS: usize = 4096;
-
 /// The largest call of the programs that carry no file data (portmap, MOUNT, NLM, NSM), over TCP and UDP.
 pub const SMALL_CALL_BYTES: usize = 8 << 10;
 
@@ -262,9 +259,6 @@ pub const NODES_PER_CORE: usize = 8192;
 /// Helper threads per core for what io_uring cannot do.
 pub const BLOCKING_THREADS: Bound<u64> = bound(1, 4, 64);
 
-/// Work that waits for a helper thread; beyond it requests wait in their own order.
-pub const BLOCKING_QUEUE: usize = 1024;
-
 /// Directories per core and export whose entries are kept in hash order, where the file system's positions cannot be cookies
 /// (`store/posix/window.rs`): up to 65536 entries each.
 pub const LISTING_WINDOWS_PER_CORE: usize = 4;
@@ -283,9 +277,6 @@ pub const XATTR_LIST_BYTES: usize = 64 << 10;
 
 /// Bytes of names that one READDIR reads from the kernel at a time.
 pub const READDIR_BUDGET_BYTES: usize = READDIR_REPLY_BYTES;
-
-/// Messages that wait in a core's mailbox for control work.
-pub const MAILBOX_MESSAGES: usize = 4096;
 
 // ---------------------------------------------------------------------------------------------------------
 // Byte-range locks (NLM) and host status (NSM)
@@ -392,6 +383,12 @@ pub const CONNECTION_TABLE_BYTES: u64 = 2 * KIB;
 
 const _: () = assert!(STORE_HANDLE_BYTES >= 32, "a file handle keeps room for the kernel's");
 const _: () = assert!(HANDLE_HEADER_BYTES + STORE_HANDLE_BYTES + HANDLE_MAC_BYTES == HANDLE_BYTES);
+const _: () = assert!(
+    AUTH_BODY_BYTES == headgate_proto::rpc::MAX_AUTH_BYTES as usize
+        && HANDLE_BYTES == headgate_proto::nfs3::MAX_FH_BYTES
+        && MOUNT_PATH_BYTES == headgate_proto::mount::MAX_PATH,
+    "the wire formats know the same bounds"
+);
 const _: () = assert!(NAME_BYTES < PATH_BYTES && MOUNT_PATH_BYTES <= PATH_BYTES);
 const _: () = assert!(AUTH_SYS_GIDS * 4 + AUTH_SYS_MACHINE_BYTES + 1 + 5 * 4 <= AUTH_BODY_BYTES);
 
