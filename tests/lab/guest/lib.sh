@@ -7,6 +7,8 @@ L=/tmp/lab                      # shared by all the namespaces
 SRV=10.77.0.1
 NFS_OPTS=vers=3,proto=tcp,hard,nosharecache,timeo=50,retrans=3
 mkdir -p $L
+# How much slower than an idle machine this one is: driver.sh finds out, and every limit grows with it.
+export SLOW=$(cat $L/slow 2>/dev/null || echo 1)
 
 # on NAME COMMAND...: in that machine's namespaces.
 on() { local p; p=$(cat "$L/$1.ns") || return 99; shift; nsenter -t "$p" -m -u -n -- "$@"; }
@@ -99,7 +101,7 @@ server_stop() {
     headgate)
       local p i; p=$(cat $L/server.pid 2>/dev/null) || return 0
       kill -TERM "$p" 2>/dev/null
-      for i in $(seq 200); do kill -0 "$p" 2>/dev/null || { rm -f $L/server.pid; return 0; }; sleep 0.1; done
+      for i in $(seq $((200*SLOW))); do kill -0 "$p" 2>/dev/null || { rm -f $L/server.pid; return 0; }; sleep 0.1; done
       echo "headgate did not end within 20 s of SIGTERM"; kill -9 "$p"; rm -f $L/server.pid; return 1;;
   esac
 }
@@ -136,7 +138,7 @@ headgate_start() {
   headgate_config >$L/headgate.yaml
   mkdir -p $L/state
   on srv bash -c "ulimit -n 65536; ulimit -c 0; exec $HG serve --config $L/headgate.yaml" >>$L/headgate.log 2>&1 </dev/null &
-  for i in $(seq 150); do
+  for i in $(seq $((150*SLOW))); do
     if (exec 3<>/dev/tcp/$SRV/2049) 2>/dev/null || on c1 bash -c "exec 3<>/dev/tcp/$SRV/2049" 2>/dev/null; then
       # nsenter runs the command in place, so its process id is the server's.
       on srv cat /proc/net/tcp >/dev/null; headgate_pid >$L/server.pid && return 0
@@ -150,13 +152,13 @@ headgate_pid() { local p c; for p in /proc/[0-9]*; do c=$(tr '\0' ' ' <$p/cmdlin
 
 # ---- mounts --------------------------------------------------------------------------------------------------------
 # mnt EXPORT POINT [MORE OPTIONS]: in the machine that the caller is in.
-mnt() { mkdir -p "$2"; timeout 40 mount -t nfs -o "$NFS_OPTS${3:+,$3}" "$SRV:/export/$1" "$2"; }
+mnt() { mkdir -p "$2"; t 40 mount -t nfs -o "$NFS_OPTS${3:+,$3}" "$SRV:/export/$1" "$2"; }
 # mnt_on NAME EXPORT POINT [MORE OPTIONS]
 mnt_on() { local n=$1; shift; on "$n" bash -c '. /lab/lib.sh; mnt "$@"' mnt "$@"; }
 unmount_all() {
   local n m
   for n in c1 c2; do
-    on $n bash -c 'tac /proc/self/mounts | while read -r d m t r; do case $t in nfs|nfs4) timeout 20 umount "$m" 2>/dev/null || timeout 20 umount -f -l "$m";; esac; done'
+    on $n bash -c 'tac /proc/self/mounts | while read -r d m t r; do case $t in nfs|nfs4) timeout $((20*SLOW)) umount "$m" 2>/dev/null || timeout $((20*SLOW)) umount -f -l "$m";; esac; done'
   done
 }
 
@@ -173,7 +175,8 @@ same() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1: got '$2', wanted '$3'";
 gives() { local w=$1 v=$2 o; shift 2; o=$("$@" 2>&1); same "$w" "$o" "$v"; }
 # as UID [GID[,GROUP...]] COMMAND...: with that identity and no capability.
 as() { local u=$1 g=$2 x; shift 2; x=${g#*,}; [ "$x" != "$g" ] || x=; if [ -n "$x" ]; then setpriv --reuid "$u" --regid "${g%%,*}" --groups "$x" --bounding-set -all --inh-caps -all "$@"; else setpriv --reuid "$u" --regid "$g" --clear-groups --bounding-set -all --inh-caps -all "$@"; fi; }
-t() { timeout -k 2 "$@"; }
+# t SECONDS COMMAND...: with a limit.
+t() { local s=$1; shift; timeout -k 2 $((s*SLOW)) "$@"; }
 helper() { python3 /lab/helper.py "$@"; }
 drop_caches() { sync; echo 3 >/proc/sys/vm/drop_caches; }
 done_here() { [ "$FAILS" = 0 ] && [ "$CHECKS" -gt 0 ]; }

@@ -6,7 +6,7 @@ check "$N files are made" t 100 python3 /lab/helper.py touch_many /export/rw/big
 mnt rw /mnt/a || bad "mount"; mnt_on c2 rw /mnt/a || bad "mount on c2"
 rm -f $L/stop
 check "listed at rest" t 90 python3 /lab/helper.py list_once /mnt/a/big keep $N
-on c2 timeout -k 2 200 python3 /lab/helper.py churn /mnt/a/big $L/stop >$L/churn & echo $! >>$L/kill; c=$!
+on c2 timeout -k 2 $((200*SLOW)) python3 /lab/helper.py churn /mnt/a/big $L/stop >$L/churn & echo $! >>$L/kill; c=$!
 drop_caches; check "listed while files come and go" t 90 python3 /lab/helper.py list_once /mnt/a/big keep $N
 umount /mnt/a; mnt rw /mnt/a nordirplus
 check "the same by plain READDIR" t 90 python3 /lab/helper.py list_once /mnt/a/big keep $N

@@ -10,5 +10,5 @@ check "cargo build" t 90 cargo build --offline -q
 gives "the program runs from the mount" 6 t 20 ./target/debug/small
 sleep 1.1; printf 'pub fn sum(v: &[u64]) -> u64 { v.iter().sum::<u64>() + 1 }\n#[test]\nfn adds() { assert_eq!(sum(&[2, 3]), 6); }\n' >src/part.rs
 check "built again after a change, and tested" t 120 cargo test --offline -q
-gives "the new program" 7 bash -c 'timeout 60 cargo run --offline -q'
+gives "the new program" 7 bash -c 'timeout $((60*SLOW)) cargo run --offline -q'
 cd /; t 30 rm -rf /mnt/a/crate

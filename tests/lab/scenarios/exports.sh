@@ -1,6 +1,6 @@
 # limit: 90
 # Who may mount what, read-only exports, and what a version 4 client is told.
-check "the list of exports" bash -c "timeout 20 showmount -e $SRV --no-headers | grep -q /export/mixed"
+check "the list of exports" bash -c "timeout $((20*SLOW)) showmount -e $SRV --no-headers | grep -q /export/mixed"
 check "mount read-write" mnt rw /mnt/a
 check "mount read-only export" mnt ro /mnt/b
 gives "can be read" content cat /mnt/b/file
@@ -21,11 +21,11 @@ check "may read" on c2 ls /mnt/b/from-c1
 deny "may not write" on c2 touch /mnt/b/from-c2
 deny "a folder that is not exported" mnt hidden /mnt/c
 deny "a name that is not there" mnt nothing-here /mnt/c
-deny "the folder above" bash -c ". /lab/lib.sh; timeout 40 mount -t nfs -o $NFS_OPTS $SRV:/export/rw/../hidden /mnt/c"
+deny "the folder above" bash -c ". /lab/lib.sh; timeout $((40*SLOW)) mount -t nfs -o $NFS_OPTS $SRV:/export/rw/../hidden /mnt/c"
 check "a folder below an export" bash -c "mkdir -p /export/rw/below/x; . /lab/lib.sh; mnt rw/below /mnt/c && test -d /mnt/c/x"
 umount /mnt/c
-deny "version 4 only" timeout 40 mount -t nfs -o vers=4.2,proto=tcp $SRV:/export/rw /mnt/c
-check "no version named: falls back" timeout 40 mount -t nfs -o proto=tcp $SRV:/export/rw /mnt/c
+deny "version 4 only" timeout $((40*SLOW)) mount -t nfs -o vers=4.2,proto=tcp $SRV:/export/rw /mnt/c
+check "no version named: falls back" timeout $((40*SLOW)) mount -t nfs -o proto=tcp $SRV:/export/rw /mnt/c
 gives "to 3" 3 bash -c "grep ' /mnt/c ' /proc/self/mounts | sed 's/.*vers=\([0-9.]*\).*/\1/'"
 umount /mnt/c
-check "rpcinfo sees NFS, MOUNT, NLM" bash -c "o=\$(timeout 20 rpcinfo -p $SRV); for p in 100003 100005 100021; do grep -q \" \$p \" <<<\"\$o\" || { echo \"\$o\"; exit 1; }; done"
+check "rpcinfo sees NFS, MOUNT, NLM" bash -c "o=\$(timeout $((20*SLOW)) rpcinfo -p $SRV); for p in 100003 100005 100021; do grep -q \" \$p \" <<<\"\$o\" || { echo \"\$o\"; exit 1; }; done"

@@ -5,7 +5,7 @@ rm -f /export/rw/lock; touch /export/rw/lock; chmod 666 /export/rw/lock; F=/mnt/
 H="python3 /lab/helper.py lock $F"
 # one STEPS...: on this client; two STEPS...: on the other. Each opens, acts, and drops everything at its end.
 one() { t 60 $H "$@" | tr '\n' ' ' | sed 's/ $//'; }
-two() { on c2 timeout -k 2 60 $H "$@" | tr '\n' ' ' | sed 's/ $//'; }
+two() { on c2 timeout -k 2 $((60*SLOW)) $H "$@" | tr '\n' ' ' | sed 's/ $//'; }
 # held GO STEPS...: the same in the background, holding until the file GO exists
 held() { local g=$1; shift; rm -f "$g" "$g.up"; t 90 $H "$@" say up hold "$g" >"$g.up" & for i in $(seq 200); do grep -q up "$g.up" 2>/dev/null && return; sleep 0.05; done; bad "no lock: $(cat "$g.up")"; }
 gives "a free lock" "ok ok" one ex 0-100 un 0-100

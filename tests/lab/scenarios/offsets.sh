@@ -21,6 +21,6 @@ gives "are kept too" 4102444800 stat -c %Y $F
 dd if=/dev/urandom of=$L/rnd bs=1M count=20 status=none
 check "direct writes of 1 MiB" t 40 dd if=$L/rnd of=$F bs=1M oflag=direct conv=fsync status=none
 umount /mnt/a; mnt rw /mnt/a
-check "direct reads of 64 KiB" bash -c "timeout 40 dd if=$F bs=64k iflag=direct status=none | cmp - $L/rnd"
+check "direct reads of 64 KiB" bash -c "timeout $((40*SLOW)) dd if=$F bs=64k iflag=direct status=none | cmp - $L/rnd"
 check "free space is reported" bash -c "[ \$(stat -f -c %b /mnt/a) -gt 1000 ] && [ \$(stat -f -c %c /mnt/a) -gt 1000 ]"
 rm -f $L/rnd $F

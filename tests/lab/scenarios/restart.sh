@@ -3,7 +3,7 @@
 mnt rw /mnt/a || bad "mount"; mnt_on c2 rw /mnt/a || bad "mount on c2"
 rm -rf /export/rw/rs; mkdir -m 777 /export/rw/rs; rm -f $L/stop; D=/mnt/a/rs
 for w in w1 w2; do t 150 python3 /lab/helper.py acked_writer $D $w $L/$w.j $L/stop >$L/$w.out 2>&1 & echo $! >>$L/kill; done
-on c2 timeout -k 2 150 python3 /lab/helper.py acked_writer $D w3 $L/w3.j $L/stop >$L/w3.out 2>&1 & echo $! >>$L/kill
+on c2 timeout -k 2 $((150*SLOW)) python3 /lab/helper.py acked_writer $D w3 $L/w3.j $L/stop >$L/w3.out 2>&1 & echo $! >>$L/kill
 dd if=/dev/urandom of=$L/rnd bs=1M count=64 status=none
 t 150 bash -c "cp $L/rnd $D/big && sync $D/big && mv $D/big $D/copied" & c=$!
 for k in 1 2 3; do

@@ -9,7 +9,7 @@ check "socket" python3 -c 'import os, stat; os.mknod("sock", stat.S_IFSOCK | 0o6
 cd /; umount /mnt/a; mnt rw /mnt/a; cd /mnt/a/sp || bad "cd again"
 gives "types, modes and numbers come back" "blk block special file 103:11170 fifo fifo 0:0 null character special file 1:3 sock socket 0:0" bash -c 'stat -c "%n %F %t:%T" * | tr "\n" " " | sed "s/ $//"'
 same "the server has the same" "$(stat -c '%n %F %t:%T %a' ./*)" "$(cd /export/rw/sp && stat -c '%n %F %t:%T %a' ./*)"
-check "a fifo works between processes" bash -c 'timeout 10 bash -c "echo through >fifo" & [ "$(timeout 10 cat fifo)" = through ]'
+check "a fifo works between processes" bash -c 'timeout $((10*SLOW)) bash -c "echo through >fifo" & [ "$(timeout $((10*SLOW)) cat fifo)" = through ]'
 check "a device works" bash -c 'echo x >null'
 deny "an ordinary user makes no device" bash -c '. /lab/lib.sh; chmod 777 /mnt/a/sp; as 1000 1000 mknod /mnt/a/sp/dev c 1 3'
 check "removed" rm fifo null blk sock
