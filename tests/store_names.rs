@@ -194,7 +194,7 @@ fn a_directory_that_is_emptied_page_by_page_ends_up_empty() {
     everywhere(|store, path| async move {
         let (me, root) = (me(), store.root());
         std::fs::create_dir(path.join("dir")).expect("a directory");
-        for n in 0..3000 {
+        for n in 0..800 {
             std::fs::write(path.join(format!("dir/{n}")), b"").expect("a file");
         }
         let (dir, _) = store.lookup(&me, &root, &name("dir")).await.expect("finds");

@@ -834,3 +834,47 @@ fn reused_descriptors_confuse_nobody() {
         });
     }
 }
+
+const FEW_DESCRIPTORS: &str = "HEADGATE_TEST_FEW_DESCRIPTORS";
+
+/// Caches that are larger than what the process may open give way. In a process of its own, whose limit is lowered.
+#[test]
+fn running_out_of_descriptors_closes_what_is_old() {
+    if std::env::var_os(FEW_DESCRIPTORS).is_some() {
+        return serve_with_few_descriptors();
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().expect("this program"));
+    child
+        .args(["--exact", "running_out_of_descriptors_closes_what_is_old", "--nocapture"])
+        .env(FEW_DESCRIPTORS, "1");
+    let output = child.output().expect("starts");
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("served 1000 files"), "{text}");
+}
+
+fn serve_with_few_descriptors() {
+    let place = place_in(Path::new("/dev/shm"));
+    with_store(&Settings::new(place.path(), FS_ID), |store| async move {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let limit = getrlimit(Resource::Nofile);
+        let lowered = Rlimit { current: Some(open_descriptors().len() as u64 + 100), ..limit };
+        setrlimit(Resource::Nofile, lowered).expect("may be lowered");
+        let (me, root) = (me(), store.root());
+        let mut handles = Vec::new();
+        for n in 0..1000 {
+            let made = store
+                .create(&me, &root, &name(&format!("file {n}")), CreateMode::Guarded, &mode(0o644))
+                .await;
+            let file = made.expect("creates").node;
+            write(&store, &me, &file, 0, format!("{n}").as_bytes()).await.expect("writes");
+            handles.push(store.handle(&file));
+        }
+        for (n, handle) in handles.iter().enumerate() {
+            let node = store.resolve(handle).await.expect("resolves");
+            assert_eq!(read(&store, &me, &node, 0, 9).await.expect("reads"), format!("{n}").as_bytes());
+        }
+        println!("served {} files", handles.len());
+        setrlimit(Resource::Nofile, limit).expect("may be raised again");
+    });
+}

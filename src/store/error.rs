@@ -49,6 +49,8 @@ errno! {
     INVAL = libc::EINVAL;
     /// Too many open files; the caller may try again.
     MFILE = libc::EMFILE;
+    /// Too many open files on the machine; the caller may try again.
+    NFILE = libc::ENFILE;
     /// The file would grow beyond what the file system can hold.
     FBIG = libc::EFBIG;
     /// No space.

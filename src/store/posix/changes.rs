@@ -46,7 +46,7 @@ impl Posix {
         // One after another for one object, over all cores, so that comparing the guard and changing are one step (the case N-19).
         let result = engine::blocking::run_keyed(node.0.file_id, move || change.apply()).await;
         node.forget_sample();
-        let (before, after) = result?;
+        let (before, after) = self.make_room(result)?;
         if before.change_id != after.change_id {
             self.settle_object(node).await?;
         }

@@ -212,7 +212,7 @@ impl Posix {
     /// Opens what a node refers to, through the link that `/proc/self/fd` has for its descriptor. `personality` 0 is the process.
     pub(super) async fn reopen(&self, node: &Node, personality: u16, flags: OFlags) -> Result<OwnedFd> {
         let link = From::Link(&self.0.descriptors, node.fd());
-        ring_ops::open(personality, link, flags, 0, ResolveFlags::empty()).await
+        self.open_from(personality, link, flags, 0, ResolveFlags::empty()).await
     }
 
     /// Makes sure that the open's right stands for an object with these attributes.

@@ -199,7 +199,7 @@ impl Posix {
             is_root: dir.is_same(&self.0.root),
         };
         let page = if self.0.abilities.own_cookies {
-            engine::blocking::run(move || listing.read(cookie, budget_bytes)).await?
+            self.make_room(engine::blocking::run(move || listing.read(cookie, budget_bytes)).await)?
         } else {
             self.list_hashed(listing, dir, cookie, budget_bytes).await?
         };
@@ -233,7 +233,8 @@ impl Posix {
             return Ok(window.page(cookie, budget_bytes));
         }
         let key = self.0.settings.cookie_key;
-        let window = Rc::new(engine::blocking::run(move || Window::read(&listing, cookie, &key)).await?);
+        let window = engine::blocking::run(move || Window::read(&listing, cookie, &key)).await;
+        let window = Rc::new(self.make_room(window)?);
         let page = window.page(cookie, budget_bytes);
         let evicted = self.0.windows.borrow_mut().insert(dir.0.serial, window);
         drop(evicted);

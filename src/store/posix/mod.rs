@@ -45,7 +45,7 @@ pub use node::Node;
 use crate::engine;
 use crate::limits;
 use crate::memory::CoreId;
-use crate::store::{Attributes, Caller, Error, FileSystemLimits, Result};
+use crate::store::{Attributes, Caller, Error, FileKind, FileSystemLimits, Result};
 use data::OpenKey;
 use lru::Lru;
 use node::{Boundary, Found};
@@ -187,6 +187,9 @@ struct Shared {
 /// One export's directory on one core. Cheap to clone: clones share their caches.
 #[derive(Clone)]
 pub struct Posix(Rc<Shared>);
+
+/// How often opening is tried again when there are no descriptors.
+const OPEN_TRIES: usize = 8;
 
 thread_local! {
     /// This core's stores, so that other cores' can reach the one of the same export.
@@ -345,25 +348,62 @@ impl Posix {
         let Some(mount) = &self.0.mount else { return self.search_for(handle).await };
         let (mount, boundary) = (mount.clone(), self.0.boundary);
         let bytes: HandleBytes = handle.try_into().map_err(|_| Error::BADHANDLE)?;
-        let found = engine::blocking::run(move || {
-            let fd = sys::open_by_handle(mount.as_fd(), &bytes)?;
-            let found = boundary.identify(fd).map_err(|error| match error {
-                // On another mount or device: not of this export.
-                Error::ACCES => Error::STALE,
-                other => other,
-            })?;
-            if found.handle != bytes {
-                // Some file systems pay no heed to parts of a handle; an object has one name nevertheless.
-                return Err(Error::BADHANDLE);
+        for _ in 0..OPEN_TRIES {
+            let (mount, bytes) = (mount.clone(), bytes.clone());
+            let found = engine::blocking::run(move || open_object(&mount, &boundary, &bytes)).await;
+            match self.make_room(found) {
+                Err(Error::MFILE) => engine::sleep(Duration::from_millis(2)).await,
+                found => return Ok(self.remember(found?).0),
             }
-            let is_directory = found.sample.attributes.kind == crate::store::FileKind::Directory;
-            if boundary.subtree && is_directory && !boundary.is_below_root(found.fd.as_fd())? {
-                return Err(Error::STALE);
+        }
+        Err(Error::MFILE)
+    }
+
+    /// Opens `from`. When the process or the machine has run out of descriptors, those that were used longest ago are closed and it is
+    /// tried again.
+    async fn open_from(
+        &self,
+        personality: u16,
+        from: ring_ops::From<'_>,
+        flags: OFlags,
+        mode: u32,
+        resolve: rustix::fs::ResolveFlags,
+    ) -> Result<OwnedFd> {
+        for _ in 0..OPEN_TRIES {
+            match ring_ops::open(personality, from, flags, mode, resolve).await {
+                Err(Error::MFILE | Error::NFILE) => {
+                    self.close_oldest();
+                    // Closing takes a turn and a helper thread.
+                    engine::sleep(Duration::from_millis(2)).await;
+                }
+                other => return other,
             }
-            Ok(found)
-        })
-        .await?;
-        Ok(self.remember(found).0)
+        }
+        Err(Error::MFILE)
+    }
+
+    /// Makes room when a helper's job has met the end of the descriptors: the caller is asked to try again.
+    fn make_room<T>(&self, result: Result<T>) -> Result<T> {
+        match result {
+            Err(Error::MFILE | Error::NFILE) => {
+                self.close_oldest();
+                Err(Error::MFILE)
+            }
+            other => other,
+        }
+    }
+
+    /// Closes an eighth of what is kept, the oldest first.
+    fn close_oldest(&self) {
+        let (nodes, opens) = self.kept();
+        for _ in 0..opens.div_ceil(8) {
+            let old = self.0.opens.borrow_mut().pop_oldest_if(|_| true);
+            drop(old);
+        }
+        for _ in 0..nodes.div_ceil(8) {
+            let old = self.0.nodes.borrow_mut().pop_oldest_if(|_| true);
+            drop(old);
+        }
     }
 
     /// Lets go of an object that was just removed, on every core, so that its space is free at once.
@@ -399,6 +439,25 @@ impl Posix {
         HERE.with_borrow(|here| here.iter().find_map(|(id, store)| store.upgrade().filter(|_| *id == fs_id)))
             .map(Posix)
     }
+}
+
+/// Opens the object of a kernel's handle and makes sure that it is of the export.
+fn open_object(mount: &OwnedFd, boundary: &Boundary, bytes: &HandleBytes) -> Result<Found> {
+    let fd = sys::open_by_handle(mount.as_fd(), bytes)?;
+    let found = boundary.identify(fd).map_err(|error| match error {
+        // On another mount or device: not of this export.
+        Error::ACCES => Error::STALE,
+        other => other,
+    })?;
+    if found.handle != *bytes {
+        // Some file systems pay no heed to parts of a handle; an object has one name nevertheless.
+        return Err(Error::BADHANDLE);
+    }
+    let is_directory = found.sample.attributes.kind == FileKind::Directory;
+    if boundary.subtree && is_directory && !boundary.is_below_root(found.fd.as_fd())? {
+        return Err(Error::STALE);
+    }
+    Ok(found)
 }
 
 /// Closes what was not used for a while: an idle gateway keeps no file busy and no file system from being unmounted for long.

@@ -36,7 +36,7 @@ impl Posix {
     async fn find(&self, identity: &Identity, dir: &Node, name: &Name<'_>) -> Result<OwnedFd> {
         dir.expect_directory()?;
         let from = From::Name(dir.fd(), name.as_bytes());
-        ring_ops::open(identity.personality, from, PATH_FLAGS, 0, ONE_COMPONENT).await.map_err(confined)
+        self.open_from(identity.personality, from, PATH_FLAGS, 0, ONE_COMPONENT).await.map_err(confined)
     }
 
     pub(super) async fn find_name(
@@ -68,7 +68,7 @@ impl Posix {
         let identity = self.identity(caller)?;
         let flags = PATH_FLAGS | OFlags::DIRECTORY;
         let above =
-            ring_ops::open(identity.personality, From::Name(dir.fd(), b".."), flags, 0, UPWARDS).await;
+            self.open_from(identity.personality, From::Name(dir.fd(), b".."), flags, 0, UPWARDS).await;
         let fd = above.map_err(confined)?;
         // A directory that was moved out of the export must not show what is there (the case N-15).
         let (boundary, fd) = (self.0.boundary, fd);
@@ -125,7 +125,7 @@ impl Posix {
                 | OFlags::NONBLOCK
                 | OFlags::CLOEXEC;
             let from = From::Name(dir.fd(), name.as_bytes());
-            match ring_ops::open(identity.personality, from, flags, bits, ONE_COMPONENT).await {
+            match self.open_from(identity.personality, from, flags, bits, ONE_COMPONENT).await {
                 Ok(fd) => return self.finish_file(&identity, dir, name, fd, mode, attributes).await,
                 Err(Error::EXIST) if mode == CreateMode::Guarded => return Err(Error::EXIST),
                 Err(Error::EXIST) => match self.take_existing(caller, dir, name, mode, attributes).await {
@@ -301,7 +301,7 @@ impl Posix {
     ) -> Result<Created<Node>> {
         // As the process: the maker may lack the right to search the directory's new state (an access list), and the object exists.
         let from = From::Name(dir.fd(), name.as_bytes());
-        let fd = ring_ops::open(0, from, PATH_FLAGS, 0, ONE_COMPONENT).await.map_err(confined)?;
+        let fd = self.open_from(0, from, PATH_FLAGS, 0, ONE_COMPONENT).await.map_err(confined)?;
         let (node, made) = self.adopt(fd).await?;
         self.learn(dir, name, &node);
         // Somebody may have put another object in its place already, which is not ours to change.
