@@ -21,7 +21,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::net::IpAddr;
 use std::task::{Poll, Waker};
 use std::time::Instant;
@@ -43,7 +43,7 @@ pub enum Remember {
 }
 
 /// What makes two calls the same call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     /// The client's address.
     pub client: IpAddr,
@@ -51,32 +51,61 @@ pub struct Key {
     pub xid: u32,
     /// RPC program, version and procedure.
     pub call: (u32, u32, u32),
-    /// From [`Digester`].
-    pub digest: u64,
+    /// From [`Digester::key`].
+    digest: u64,
 }
 
-/// Makes digests of calls with a key that all cores share and no client knows.
+impl Hash for Key {
+    /// The digest covers the other fields under a key that no client knows: it is hash enough.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.digest);
+    }
+}
+
+/// Passes a digest on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Digested(u64);
+
+impl Hasher for Digested {
+    fn write(&mut self, _: &[u8]) {}
+
+    fn write_u64(&mut self, digest: u64) {
+        self.0 = digest;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// Makes keys of calls with a secret that all cores share and no client knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Digester {
     keys: (u64, u64),
 }
 
 impl Digester {
-    /// A new random key. One is made for all cores of a process: they compare digests.
+    /// A new random secret. One is made for all cores of a process: they compare keys.
     pub fn random() -> Self {
         let random = RandomState::new();
         Self { keys: (random.hash_one(0), random.hash_one(1)) }
     }
 
-    /// The digest of a call: who calls (`identity`), how long the arguments are, and their first
+    /// The key of a call. Its digest covers who calls (`identity`), how long the arguments are, and their first
     /// [`limits::DRC_DIGEST_BYTES`] bytes, wherever the segments of the record are cut.
-    pub fn digest<'s>(
+    pub fn key<'s>(
         &self,
+        client: IpAddr,
+        xid: u32,
+        call: (u32, u32, u32),
         identity: u64,
         args_len_bytes: usize,
         args: impl Iterator<Item = &'s [u8]>,
-    ) -> u64 {
+    ) -> Key {
         let mut hasher = SipHasher13::new_with_keys(self.keys.0, self.keys.1);
+        client.hash(&mut hasher);
+        hasher.write_u64(u64::from(xid) << 32 | u64::from(call.2));
+        hasher.write_u64(u64::from(call.0) << 32 | u64::from(call.1));
         hasher.write_u64(identity);
         hasher.write_u64(args_len_bytes as u64);
         let mut left = limits::DRC_DIGEST_BYTES;
@@ -88,7 +117,7 @@ impl Digester {
                 break;
             }
         }
-        hasher.finish()
+        Key { client, xid, call, digest: hasher.finish() }
     }
 }
 
@@ -274,7 +303,7 @@ impl List {
 struct Table {
     entries: Box<[Entry]>,
     /// Twice the room that it needs, so that it never allocates again.
-    index: HashMap<Key, u32>,
+    index: HashMap<Key, u32, BuildHasherDefault<Digested>>,
     free: u32,
     bulk: List,
     keep: List,
@@ -293,7 +322,7 @@ impl Table {
                 body: [0; limits::DRC_REPLY_BYTES],
             })
             .collect();
-        let index = HashMap::with_capacity(2 * count);
+        let index = HashMap::with_capacity_and_hasher(2 * count, Default::default());
         Self { entries, index, free: 0, bulk: List::EMPTY, keep: List::EMPTY }
     }
 

@@ -25,7 +25,7 @@ fn ready<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn key(xid: u32) -> Key {
-    Key { client: IpAddr::from([10, 0, 0, 1]), xid, call: (100_003, 3, 12), digest: 7 }
+    Key { client: IpAddr::from([10, 0, 0, 1]), xid, call: (100_003, 3, 12), digest: u64::from(xid) << 57 | 7 }
 }
 
 fn execute(drc: &Drc, key: Key, remember: Remember, now: Instant) -> Slot<'_> {
@@ -229,17 +229,29 @@ fn the_table_survives_a_random_walk() {
 }
 
 #[test]
-fn the_digest_does_not_depend_on_where_segments_are_cut() {
+fn keys_tell_calls_apart_wherever_segments_are_cut() {
     let digester = Digester::random();
+    let client = IpAddr::from([10, 0, 0, 1]);
     let args: Vec<u8> = (0..600).map(|n| n as u8).collect();
-    let whole = digester.digest(5, args.len(), std::iter::once(&args[..]));
+    let of = |client, xid, procedure, identity, parts: &[&[u8]]| {
+        let len = parts.iter().map(|part| part.len()).sum();
+        digester.key(client, xid, (100_003, 3, procedure), identity, len, parts.iter().copied())
+    };
+    let whole = of(client, 1, 7, 5, &[&args]);
     for cut in [0, 1, 100, 255, 256, 257, 599] {
         let (a, b) = args.split_at(cut);
-        assert_eq!(digester.digest(5, args.len(), [a, b].into_iter()), whole, "{cut}");
+        assert_eq!(of(client, 1, 7, 5, &[a, b]), whole, "{cut}");
     }
-    assert_ne!(digester.digest(6, args.len(), std::iter::once(&args[..])), whole);
-    assert_ne!(digester.digest(5, 599, std::iter::once(&args[..599])), whole);
-    let mut other = args.clone();
-    other[limits::DRC_DIGEST_BYTES - 1] ^= 1;
-    assert_ne!(digester.digest(5, other.len(), std::iter::once(&other[..])), whole);
+    let mut changed = args.clone();
+    changed[limits::DRC_DIGEST_BYTES - 1] ^= 1;
+    for other in [
+        of(IpAddr::from([10, 0, 0, 2]), 1, 7, 5, &[&args]),
+        of(client, 2, 7, 5, &[&args]),
+        of(client, 1, 8, 5, &[&args]),
+        of(client, 1, 7, 6, &[&args]),
+        of(client, 1, 7, 5, &[&args[..599]]),
+        of(client, 1, 7, 5, &[&changed]),
+    ] {
+        assert_ne!(other.digest, whole.digest, "the digest covers everything: it is the hash of the table");
+    }
 }

@@ -144,13 +144,10 @@ impl Service {
             Credential::Sys(sys) => 1 << 32 | u64::from(sys.uid),
             _ => 0,
         };
+        let client = request.conn.peer.ip().to_canonical();
+        let call = (program, request.version, request.procedure);
         let args = request.args_segments();
-        Key {
-            client: request.conn.peer.ip().to_canonical(),
-            xid: request.xid,
-            call: (program, request.version, request.procedure),
-            digest: self.digester.digest(identity, request.args.remaining(), args),
-        }
+        self.digester.key(client, request.xid, call, identity, request.args.remaining(), args)
     }
 }
 

@@ -63,10 +63,11 @@ impl Nfs {
             Nfsstat3::BadHandle
         })?;
         // A handle of ours whose export is no longer configured: what it named is gone.
-        let Some(index) = self.exports.iter().position(|exported| exported.export.id == export) else {
+        let Ok(found) = self.places.binary_search_by_key(&export, |(id, _)| *id) else {
             observe::count(Event::HandleWrongExport);
             return Err(Nfsstat3::Stale.into());
         };
+        let index = self.places[found].1;
         let exported = &self.exports[index];
         request.note.export = Some(index);
         let decision = exported.export.decide(request.conn.peer, &request.credential).map_err(denied)?;

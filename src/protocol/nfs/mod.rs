@@ -20,6 +20,7 @@ pub use gate::Exported;
 use super::{Outcome, Program, ProgramSet, Remember, Request};
 use crate::limits;
 use crate::observe;
+use crate::session::ExportId;
 use crate::session::handle::HandleKey;
 
 /// What the configuration decides about NFS.
@@ -50,6 +51,8 @@ impl Settings {
 /// NFS on one core.
 pub struct Nfs {
     exports: Rc<[Exported]>,
+    /// The exports' ids with their places, sorted.
+    places: Box<[(ExportId, usize)]>,
     key: HandleKey,
     settings: Settings,
 }
@@ -57,7 +60,9 @@ pub struct Nfs {
 impl Nfs {
     /// `exports` are this core's, shared with its other programs, in the order of the configuration; `key` is what makes their handles.
     pub fn new(exports: Rc<[Exported]>, key: HandleKey, settings: Settings) -> Self {
-        Self { exports, key, settings }
+        let mut places: Box<[_]> = exports.iter().enumerate().map(|(n, one)| (one.export.id, n)).collect();
+        places.sort_unstable();
+        Self { exports, places, key, settings }
     }
 }
 

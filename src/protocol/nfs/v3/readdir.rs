@@ -22,9 +22,6 @@ const STATUS_BYTES: usize = 4;
 pub(super) const PAGE_BYTES: usize =
     limits::READDIR_REPLY_BYTES - REPLY_HEADROOM - SUCCESS_HEADER - STATUS_BYTES;
 
-/// How often an empty page that is not the last is followed up before the store is taken for broken.
-const EMPTY_PAGES: usize = 64;
-
 pub(in crate::protocol::nfs) async fn serve(nfs: &Nfs, request: &mut Request<'_>) -> Outcome {
     let args: Args<'_> = match request.decode() {
         Ok(args) => args,
@@ -82,7 +79,9 @@ pub(super) async fn page(
     if cookie != 0 && (!known || cookie > i64::MAX as u64) {
         return Err(Nfsstat3::BadCookie);
     }
-    for _ in 0..EMPTY_PAGES {
+    // A page without entries that is not the last would have the client ask for it again for ever. If a store needs more room for its
+    // first entry, it gets all that there is.
+    for budget_bytes in [budget_bytes, limits::READDIR_BUDGET_BYTES] {
         let page = dir
             .store()
             .read_directory(&dir.caller, &dir.node, cookie, budget_bytes)
