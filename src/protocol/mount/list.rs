@@ -1,4 +1,4 @@
-//! Who said to have mounted what: on core 0, the oldest entry first.
+//! Who said to have mounted what (RFC 1813 s5.2.2): on core 0, the oldest entry first.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! The locks and share reservations of the files that belong to this core. Everything here is synchronous: it runs on the core that owns
+//! The locks and share reservations (RFC 1813 s6) of the files that belong to this core. Everything here is synchronous: it runs on the core that owns
 //! the file, at the request of the core that serves the client.
 
 use std::cell::RefCell;

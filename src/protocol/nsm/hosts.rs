@@ -1,4 +1,4 @@
-//! The clients that hold locks. Core 0 keeps the list and writes it; every core remembers which clients it knows to be in it, so that
+//! The clients that hold locks (the monitor list of Open Group C702 chapter 11). Core 0 keeps the list and writes it; every core remembers which clients it knows to be in it, so that
 //! only a client's first lock on a core asks core 0, and only its first lock ever waits for storage.
 
 use std::cell::RefCell;

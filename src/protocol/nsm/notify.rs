@@ -1,4 +1,5 @@
-//! Telling the clients of the last instance that the gateway has restarted, so that they reclaim their locks.
+//! Telling the clients of the last instance that the gateway has restarted, so that they reclaim their locks (SM_NOTIFY,
+//! Open Group C702 chapter 11).
 //!
 //! A Linux client's rpc.statd matches a notice by the address that it comes from, or by the name in it, to what its lock manager asked
 //! it to watch: the server's address, unless it was told to use names. So notices come from the address that the client knows, and

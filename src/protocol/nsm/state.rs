@@ -1,4 +1,4 @@
-//! What must survive a restart: our state number, and which clients held locks.
+//! What must survive a restart (Open Group C702 chapter 11): our state number, and which clients held locks.
 
 use std::fmt;
 use std::io;

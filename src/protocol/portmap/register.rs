@@ -102,10 +102,16 @@ impl Registered {
 
     /// Withdraws everything. An rpcbind that has gone meanwhile has forgotten it anyway.
     pub fn withdraw(self) {
-        let withdrawn = Connection::open(&self.rpcbind).and_then(|mut connection| {
+        match Connection::open(&self.rpcbind) {
+            Ok(mut connection) => self.withdraw_over(&mut connection),
+            Err(error) => tracing::warn!(%error, "could not withdraw the registrations with rpcbind"),
+        }
+    }
+
+    fn withdraw_over(self, connection: &mut Connection) {
+        if let Err(error) =
             self.registrations.iter().try_for_each(|registration| connection.unset(registration))
-        });
-        if let Err(error) = withdrawn {
+        {
             tracing::warn!(%error, "could not withdraw the registrations with rpcbind");
         }
     }
@@ -128,11 +134,11 @@ pub fn register(rpcbind: &Rpcbind, registrations: &[Registration]) -> Result<Reg
             Ok(true) => done.registrations.push(*registration),
             Ok(false) if registration.program == headgate_proto::nsm::PROGRAM => monitor_taken = true,
             Ok(false) => {
-                done.withdraw();
+                done.withdraw_over(&mut connection);
                 return Err(RegisterError::Taken(*registration));
             }
             Err(error) => {
-                done.withdraw();
+                done.withdraw_over(&mut connection);
                 return Err(RegisterError::Broken(error));
             }
         }
