@@ -294,6 +294,12 @@ pub const LOCKS_PER_CLIENT: usize = 16_384;
 /// Blocked lock requests of the whole gateway; more are denied (`NLM4_DENIED_NOLOCKS`).
 pub const LOCK_WAITERS: usize = 4096;
 
+/// Blocked lock requests of one client host.
+pub const LOCK_WAITERS_PER_CLIENT: usize = 1024;
+
+/// Blocked lock requests on one file: each unlock looks at all of them, and at the file's locks for each.
+pub const LOCK_WAITERS_PER_FILE: usize = 256;
+
 /// Client hosts that hold or have held locks.
 pub const LOCK_CLIENTS: usize = 4096;
 
@@ -418,6 +424,8 @@ const _: () = assert!(
 const _: () = assert!(REQUESTS_PER_CONNECTION.default <= REQUESTS_PER_CORE.default);
 const _: () = assert!(CONNECTIONS_PER_CLIENT.default <= CONNECTIONS_PER_CORE.default);
 const _: () = assert!(CONNECTION_SLAB_SHARE >= 2, "one connection never takes the whole slab");
+const _: () =
+    assert!(LOCK_WAITERS_PER_FILE <= LOCK_WAITERS_PER_CLIENT && LOCK_WAITERS_PER_CLIENT <= LOCK_WAITERS);
 const _: () = assert!(LOCKS_PER_FILE <= LOCKS && LOCKS_PER_CLIENT <= LOCKS && LOCK_WAITERS <= LOCKS);
 const _: () = assert!(AUTO_CORES <= CORES);
 const _: () = assert!(FIXED_FILES as u64 >= CONNECTIONS_PER_CORE.default + OPEN_FILES_PER_CORE as u64);

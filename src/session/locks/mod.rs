@@ -107,11 +107,21 @@ pub struct Bounds {
     pub per_client: usize,
     /// Requests that wait, in all.
     pub waiters: usize,
+    /// Requests that wait for one file.
+    pub waiters_per_file: usize,
+    /// Requests of one client that wait.
+    pub waiters_per_client: usize,
 }
 
 impl Bounds {
-    const NONE: Bounds =
-        Bounds { locks: usize::MAX, per_file: usize::MAX, per_client: usize::MAX, waiters: usize::MAX };
+    const NONE: Bounds = Bounds {
+        locks: usize::MAX,
+        per_file: usize::MAX,
+        per_client: usize::MAX,
+        waiters: usize::MAX,
+        waiters_per_file: usize::MAX,
+        waiters_per_client: usize::MAX,
+    };
 
     /// One core's part of the gateway's bounds; never less than what one file may have.
     pub fn for_cores(cores: usize) -> Bounds {
@@ -120,7 +130,9 @@ impl Bounds {
             locks: part(limits::LOCKS),
             per_file: limits::LOCKS_PER_FILE,
             per_client: part(limits::LOCKS_PER_CLIENT),
-            waiters: (limits::LOCK_WAITERS / cores.max(1)).max(64),
+            waiters: (limits::LOCK_WAITERS / cores.max(1)).max(limits::LOCK_WAITERS_PER_FILE),
+            waiters_per_file: limits::LOCK_WAITERS_PER_FILE,
+            waiters_per_client: limits::LOCK_WAITERS_PER_CLIENT,
         }
     }
 }
@@ -136,7 +148,9 @@ pub fn owner_core(file: &impl Hash, cores: usize) -> CoreId {
 #[derive(Debug)]
 pub struct LockTable<F, O: Owner> {
     files: HashMap<F, File<O>>,
+    /// Locks by client, and requests that wait.
     clients: HashMap<O::Client, usize>,
+    waiters: HashMap<O::Client, usize>,
     held: usize,
     waiting: usize,
     next_ticket: u64,
@@ -181,6 +195,7 @@ impl<F: Clone + Eq + Hash, O: Owner> LockTable<F, O> {
         LockTable {
             files: HashMap::new(),
             clients: HashMap::new(),
+            waiters: HashMap::new(),
             held: 0,
             waiting: 0,
             next_ticket: 0,
@@ -231,10 +246,16 @@ impl<F: Clone + Eq + Hash, O: Owner> LockTable<F, O> {
                 return Ok(*ticket);
             }
         }
-        let room_in_file = self.files.get(file).is_none_or(|f| f.waiting.len() < self.bounds.per_file);
-        if self.waiting >= self.bounds.waiters || !room_in_file {
+        let client = lock.owner.client();
+        let of_file = self.files.get(file).map_or(0, |file| file.waiting.len());
+        let of_client = self.waiters.get(&client).copied().unwrap_or(0);
+        if self.waiting >= self.bounds.waiters
+            || of_file >= self.bounds.waiters_per_file
+            || of_client >= self.bounds.waiters_per_client
+        {
             return Err(Refused::Full);
         }
+        *self.waiters.entry(client).or_insert(0) += 1;
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         self.waiting += 1;
@@ -257,6 +278,7 @@ impl<F: Clone + Eq + Hash, O: Owner> LockTable<F, O> {
         let Some(state) = self.files.get_mut(file) else { return offers };
         while let Some((ticket, lock)) = state.next().and_then(|index| state.waiting.remove(index)) {
             self.waiting -= 1;
+            discharge(&mut self.waiters, lock.owner.client());
             state.offered.push((ticket, lock.clone()));
             offers.push(Offer { ticket, file: file.clone(), lock });
         }
@@ -384,7 +406,13 @@ impl<F: Clone + Eq + Hash, O: Owner> LockTable<F, O> {
     fn withdraw(&mut self, file: &F, mut which: impl FnMut(Ticket, &Lock<O>) -> bool) -> usize {
         let Some(state) = self.files.get_mut(file) else { return 0 };
         let (waiting, offered) = (state.waiting.len(), state.offered.len());
-        state.waiting.retain(|(ticket, lock)| !which(*ticket, lock));
+        state.waiting.retain(|(ticket, lock)| {
+            let ends = which(*ticket, lock);
+            if ends {
+                discharge(&mut self.waiters, lock.owner.client());
+            }
+            !ends
+        });
         state.offered.retain(|(ticket, lock)| !which(*ticket, lock));
         let ended = waiting - state.waiting.len();
         self.waiting -= ended;
@@ -417,6 +445,16 @@ impl<F: Clone + Eq + Hash, O: Owner> LockTable<F, O> {
     fn tidy(&mut self, file: &F) {
         if self.files.get(file).is_some_and(File::is_empty) {
             self.files.remove(file);
+        }
+    }
+}
+
+/// One less of a client's waiting requests.
+fn discharge<C: Eq + Hash>(counts: &mut HashMap<C, usize>, client: C) {
+    if let Entry::Occupied(mut count) = counts.entry(client) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
         }
     }
 }

@@ -19,7 +19,14 @@ impl Owner for Who {
 
 type Table = LockTable<u8, Who>;
 
-const ROOMY: Bounds = Bounds { locks: 10_000, per_file: 10_000, per_client: 10_000, waiters: 10_000 };
+const ROOMY: Bounds = Bounds {
+    locks: 10_000,
+    per_file: 10_000,
+    per_client: 10_000,
+    waiters: 10_000,
+    waiters_per_file: 10_000,
+    waiters_per_client: 10_000,
+};
 
 fn who(client: u8, process: u8) -> Rc<Who> {
     Rc::new(Who { client, process })
@@ -181,7 +188,7 @@ fn a_clients_old_instance_is_released_and_its_new_one_is_not() {
 
 #[test]
 fn every_bound_holds_and_a_refusal_changes_nothing() {
-    let bounds = Bounds { locks: 4, per_file: 3, per_client: 3, waiters: 2 };
+    let bounds = Bounds { locks: 4, per_file: 3, per_client: 3, waiters: 2, ..ROOMY };
     let mut table = Table::new(bounds);
     let (a, b) = (who(1, 1), who(2, 1));
     for i in 0..3 {
@@ -207,6 +214,26 @@ fn every_bound_holds_and_a_refusal_changes_nothing() {
 }
 
 #[test]
+fn waiting_requests_are_bounded_by_file_and_client() {
+    let bounds = Bounds { waiters_per_file: 2, waiters_per_client: 3, ..ROOMY };
+    let mut table = Table::new(bounds);
+    for file in 0..4 {
+        table.lock(&file, lock(&who(9, 9), 0, 0, Exclusive)).unwrap();
+    }
+    let mut wait = |file, client, process| table.wait(&file, lock(&who(client, process), 0, 1, Shared));
+    assert!(wait(0, 1, 1).is_ok() && wait(0, 1, 2).is_ok());
+    assert_eq!(wait(0, 2, 1), Err(Refused::Full), "per file");
+    assert!(wait(1, 1, 1).is_ok());
+    assert_eq!(wait(1, 1, 2), Err(Refused::Full), "per client");
+    assert!(wait(1, 2, 1).is_ok());
+    table.unlock(&0, &who(9, 9), Range::ALL).unwrap();
+    assert_eq!(table.offer_next(&0).len(), 2);
+    assert!(table.wait(&2, lock(&who(1, 1), 0, 1, Shared)).is_ok(), "an offer waits no more");
+    table.release_client(1, |_| true);
+    assert_eq!(table.waiters, [(2, 1)].into());
+}
+
+#[test]
 fn a_file_has_the_same_core_everywhere_and_files_spread() {
     let mut counts = [0; 4];
     for file in 0..400u32 {
@@ -218,7 +245,11 @@ fn a_file_has_the_same_core_everywhere_and_files_spread() {
     assert_eq!(owner_core(&7, 1), CoreId(0));
 }
 
-/// The model: who has which byte how. Bytes 0..16 stand for 1 to 16, and 16..20 for the last four of 64 bits.
+/// The model: who has which byte how. Bytes 0 to 15 stand for 1 to 16, byte 16 for everything up to the last four of 64 bits, which
+/// the others stand for.
+const BYTES: u8 = 21;
+const GAP: u8 = 16;
+
 #[derive(Default)]
 struct Model {
     bytes: BTreeMap<(u8, Who), Mode>,
@@ -241,21 +272,20 @@ enum Step {
 
 /// The bytes of the model from `first` to `last`, and the range that they stand for.
 fn bytes_and_range(first: u8, last: u8) -> (Vec<u8>, Range) {
-    let place = |byte: u8| if byte < 16 { 1 + u64::from(byte) } else { u64::MAX - u64::from(19 - byte) };
+    let near_end = |byte: u8| u64::MAX - u64::from(BYTES - 1 - byte);
+    let from = |byte: u8| if byte <= GAP { 1 + u64::from(byte) } else { near_end(byte) };
+    let to = |byte: u8| if byte < GAP { from(byte) } else { near_end(byte) };
     let (first, last) = (first.min(last), first.max(last));
-    let len = (place(last) - place(first)).wrapping_add(1);
-    (
-        (first..=last).collect(),
-        Range::new(place(first), if place(last) == u64::MAX { 0 } else { len }).unwrap(),
-    )
+    let len = if last == BYTES - 1 { 0 } else { to(last) - from(first) + 1 };
+    ((first..=last).collect(), Range::new(from(first), len).unwrap())
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let owner = (0u8..2, 0u8..2).prop_map(|(client, process)| Who { client, process });
     let mode = prop_oneof![Just(Shared), Just(Exclusive)];
     prop_oneof![
-        6 => (owner.clone(), 0u8..20, 0u8..20, mode).prop_map(|(o, a, b, m)| Step::Lock(o, a, b, m)),
-        3 => (owner, 0u8..20, 0u8..20).prop_map(|(o, a, b)| Step::Unlock(o, a, b)),
+        6 => (owner.clone(), 0..BYTES, 0..BYTES, mode).prop_map(|(o, a, b, m)| Step::Lock(o, a, b, m)),
+        3 => (owner, 0..BYTES, 0..BYTES).prop_map(|(o, a, b)| Step::Unlock(o, a, b)),
         1 => (0u8..2).prop_map(Step::Release),
     ]
 }
@@ -332,12 +362,13 @@ proptest! {
             }
             prop_assert_eq!(file.next(), None);
             prop_assert_eq!(table.waiting_count(), file.waiting.len());
+            prop_assert_eq!(table.waiters.values().sum::<usize>(), file.waiting.len());
         }
     }
 }
 
 fn check(table: &Table, model: &Model) -> Result<(), TestCaseError> {
-    for byte in 0..20u8 {
+    for byte in 0..BYTES {
         let range = bytes_and_range(byte, byte).1;
         for client in 0..2 {
             for process in 0..2 {
