@@ -350,8 +350,12 @@ struct Mounted(PathBuf);
 
 impl Mounted {
     fn tmpfs(at: &Path) -> Mounted {
-        let done =
-            std::process::Command::new("mount").args(["-t", "tmpfs", "headgate-test"]).arg(at).status();
+        Mounted::new(at, "tmpfs", "size=64m")
+    }
+
+    fn new(at: &Path, kind: &str, options: &str) -> Mounted {
+        let mut mount = std::process::Command::new("mount");
+        let done = mount.args(["-t", kind, "-o", options, "headgate-test"]).arg(at).status();
         assert!(done.expect("mount(8) is there").success(), "mounting takes CAP_SYS_ADMIN");
         Mounted(at.to_owned())
     }
@@ -545,4 +549,55 @@ fn many_callers_keep_apart() {
             );
         }
     });
+}
+
+/// In a container everything lies on overlayfs: no handles by default, several devices, files that are another one after their first change.
+#[test]
+fn an_overlay_is_served() {
+    need_root();
+    let place = place_in(Path::new("/dev/shm"));
+    let part = |what: &str| place.path().join(what);
+    for what in ["lower", "upper", "work", "export"] {
+        make_export(&part(what));
+    }
+    std::fs::create_dir(part("lower/dir")).expect("a directory");
+    std::fs::write(part("lower/dir/file"), b"from the image").expect("a file");
+    std::fs::write(part("lower/gone"), b"").expect("a file");
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={}",
+        part("lower").display(),
+        part("upper").display(),
+        part("work").display()
+    );
+    let mounted = Mounted::new(&part("export"), "overlay", &options);
+    let settings = Settings::new(part("export"), FS_ID);
+    let handles = with_store(&settings, |store| async move {
+        let (me, root) = (root_user(), store.root());
+        println!("{:?}", store.abilities());
+        assert!(!store.abilities().own_cookies, "positions shift in merged directories");
+        let (dir, _) = store.lookup(&me, &root, &name("dir")).await.expect("finds");
+        let (file, _) = store.lookup(&me, &dir, &name("file")).await.expect("finds");
+        assert_eq!(read(&store, &me, &file, 0, 20).await.expect("reads"), b"from the image");
+        assert_eq!(write(&store, &me, &file, 5, b"our").await, Ok(3));
+        let (again, attributes) = store.lookup(&me, &dir, &name("file")).await.expect("finds");
+        assert_eq!((store.handle(&again), attributes.file_id), (store.handle(&file), store.file_id(&file)));
+        assert_eq!(read(&store, &me, &again, 0, 20).await.expect("reads"), b"from our image");
+        let made = make(&store, &me, &dir, "made", 0o644).await;
+        write(&store, &me, &made, 0, b"content").await.expect("writes");
+        store.remove(&me, &root, &name("gone")).await.expect("removes");
+        store.rename(&me, &dir, &name("made"), &root, &name("moved")).await.expect("renames");
+        let names: Vec<_> =
+            list(&store, &me, &root, 4096).await.into_iter().map(|entry| entry.name).collect();
+        assert_eq!(names.len(), 4, "., .., dir, moved: {names:?}");
+        [store.handle(&dir), store.handle(&file), store.handle(&made)]
+    });
+    with_store(&settings, move |store| async move {
+        let me = root_user();
+        assert!(store.resolve(&handles[0]).await.is_ok());
+        let file = store.resolve(&handles[1]).await.expect("resolves");
+        assert_eq!(read(&store, &me, &file, 0, 20).await.expect("reads"), b"from our image");
+        let made = store.resolve(&handles[2]).await.expect("resolves");
+        assert_eq!(read(&store, &me, &made, 0, 20).await.expect("reads"), b"content");
+    });
+    drop(mounted);
 }

@@ -217,6 +217,7 @@ impl Posix {
             root_id: sample.attributes.file_id,
             subtree: is_subtree,
             kernel_handles: mount.is_some(),
+            keeps_birth: file_system.name != "overlayfs",
             counts_links: file_system.is_local,
         };
         let found = boundary.identify(root)?;

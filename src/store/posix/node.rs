@@ -120,6 +120,8 @@ pub(super) struct Boundary {
     pub(super) subtree: bool,
     /// Whether handles are the kernel's.
     pub(super) kernel_handles: bool,
+    /// Whether an object keeps its time of birth: not so on overlayfs, where the first change of a file makes another one beneath.
+    pub(super) keeps_birth: bool,
     /// Whether an object without links is gone: not so on file systems that do not count them.
     pub(super) counts_links: bool,
 }
@@ -160,7 +162,7 @@ impl Boundary {
         let handle = if self.kernel_handles {
             sys::name_to_handle(fd.as_fd())?
         } else {
-            search_handle(fd.as_fd(), &sample)
+            search_handle(fd.as_fd(), &sample, self.keeps_birth)
         };
         Ok(Found { fd, sample, handle })
     }
@@ -196,11 +198,11 @@ impl Boundary {
 
 /// The persistent name of an object where the kernel's handles cannot be used: its file id, and a stamp that tells it from a later object with
 /// the same id.
-pub(super) fn search_handle(fd: BorrowedFd<'_>, sample: &Sample) -> HandleBytes {
+pub(super) fn search_handle(fd: BorrowedFd<'_>, sample: &Sample, keeps_birth: bool) -> HandleBytes {
     let mut bytes = HandleBytes::new();
     bytes.push(FORM_SEARCH);
     bytes.extend(sample.attributes.file_id.to_le_bytes());
-    bytes.extend(stamp(fd, sample).to_le_bytes());
+    bytes.extend(if keeps_birth { stamp(fd, sample) } else { 0 }.to_le_bytes());
     bytes
 }
 
