@@ -8,6 +8,8 @@ use std::path::Path;
 
 use headgate::engine;
 use headgate::session::handle::FileHandle as Fh;
+use headgate::store::fault::{Fault, Operation, Plan, Rates};
+use headgate::store::{AnyStore, Plain, posix};
 use headgate_proto::nfs3::{self, Createhow3, Nfsstat3, Procedure, Res, Sattr3, WccData};
 use support::*;
 
@@ -270,6 +272,59 @@ fn directory_changes_tell_before_and_after() {
         assert!(changed(&ok.linkdir_wcc));
         assert_eq!(ok.file_attributes.0.map(|seen| seen.nlink), Some(2));
         assert_eq!(rig.lookup(&root, b"second").await, Ok(moved));
+    });
+}
+
+/// Changes of one directory that overlap do not tell what was before: a client would take the other one's change for its own.
+#[test]
+fn overlapping_changes_do_not_tell_before() {
+    let dir = directory();
+    let path = dir.path().to_owned();
+    on_core(move || async move {
+        let slow = Rates {
+            delays_per_million: 1_000_000,
+            delay: std::time::Duration::from_millis(30),
+            ..Rates::default()
+        };
+        let plain = posix::Posix::open(&posix::Settings::new(&path, 1)).expect("a store");
+        let store =
+            Fault::new(Plain::Posix(plain), &Plan { seed: 2, rates: vec![(Operation::Create, slow)] });
+        let rig = std::rc::Rc::new(Rig::new(vec![(export(1, writable()), AnyStore::Fault(store))]));
+        let root = rig.roots[0].clone();
+        let sub = rig.mkdir(&root, b"sub").await.expect("made");
+        let create = async |rig: &Rig, dir: &Fh, name: &[u8]| {
+            let how = Createhow3::Guarded(Sattr3::default());
+            let args = nfs3::create::Args { place: place(dir, name), how };
+            let answer = rig.call(Procedure::Create, &args).await;
+            let Res::Ok(ok) = answer.results::<nfs3::create::Res<'_>>() else {
+                panic!("{:?}", answer.error())
+            };
+            assert!(ok.dir_wcc.after.0.is_some());
+            ok.dir_wcc.before.is_some()
+        };
+        assert!(create(&rig, &root, b"alone").await);
+        let told: std::rc::Rc<std::cell::RefCell<Vec<(bool, bool)>>> = std::rc::Rc::default();
+        for n in 0..3u8 {
+            let (rig, told) = (rig.clone(), told.clone());
+            // Two in one directory, one in another.
+            let dir = if n < 2 { root.clone() } else { sub.clone() };
+            engine::spawn(async move {
+                let before = create(&rig, &dir, &[b'0' + n]).await;
+                told.borrow_mut().push((n < 2, before));
+            });
+        }
+        while told.borrow().len() < 3 {
+            engine::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        for (shared, before) in told.borrow().iter() {
+            assert_eq!(*before, !*shared);
+        }
+        assert!(create(&rig, &root, b"alone again").await);
+        // A rename within a directory is one change of it.
+        let args = nfs3::rename::Args { from: place(&root, b"alone"), to: place(&root, b"renamed") };
+        let answer = rig.call(Procedure::Rename, &args).await;
+        let Res::Ok(ok) = answer.results::<nfs3::rename::Res>() else { panic!("{:?}", answer.error()) };
+        assert!(ok.fromdir_wcc.before.is_some() && ok.todir_wcc == ok.fromdir_wcc);
     });
 }
 

@@ -4,7 +4,7 @@
 //! call, finds the [`Program`], and lets it answer a [`Request`] with an [`Outcome`]. Nothing here knows a socket; nothing here
 //! knows the kernel's files.
 //!
-//! Payload is never copied: the data of a WRITE is the tail of the very [`Payload`] that the transport received
+//! Payload is never copied: the data of a WRITE is the tail of the very [`Payload`](crate::memory::Payload) that the transport received
 //! ([`Request::take_data`]), the data of a READ is the buffer that the store filled ([`Reply::data`]).
 
 pub mod client;

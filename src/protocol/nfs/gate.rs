@@ -8,6 +8,7 @@ use headgate_proto::nfs3::{FileHandle, Nfsstat3, PostOpAttr, WccData};
 use headgate_proto::rpc::AuthStat;
 
 use super::attributes::{post_op, wcc_attr};
+use super::wcc::Change;
 use super::{Nfs, Refused};
 use crate::limits;
 use crate::observe::{self, Event};
@@ -140,8 +141,52 @@ impl<'n> Object<'n> {
         post_op(self.sample().await.as_ref())
     }
 
-    /// wcc_data of an operation that began when `before` was sampled.
-    pub(super) async fn wcc(&self, before: Option<Attributes>) -> WccData {
-        WccData { before: before.as_ref().map(wcc_attr), after: self.post_op().await }
+    /// wcc_data of an operation that changed nothing, or that cannot tell what was before.
+    pub(super) async fn wcc(&self) -> WccData {
+        WccData { before: None, after: self.post_op().await }
+    }
+
+    /// Begins a change of this directory: what [`Object::end`] needs to tell it before and after.
+    pub(super) async fn begin(&self) -> Changing {
+        let (fs_id, file_id) = self.ids();
+        let change = Some(Change::begin(fs_id, file_id));
+        Changing { before: self.sample().await, change }
+    }
+
+    /// Begins the same change in a second directory, which may be the same.
+    pub(super) async fn begin_beside(&self, first: &Changing) -> Changing {
+        let (fs_id, file_id) = self.ids();
+        let change = first.change.as_ref().and_then(|change| change.begin_beside(fs_id, file_id));
+        Changing { before: self.sample().await, change }
+    }
+
+    /// wcc_data of a directory whose change began with [`Object::begin`].
+    pub(super) async fn end(&self, changing: Changing) -> WccData {
+        let after = self.sample().await;
+        let alone = changing.is_alone();
+        changing.told(after, alone)
+    }
+
+    fn ids(&self) -> (u64, u64) {
+        (self.exported.export.id.0.into(), self.store().file_id(&self.node))
+    }
+}
+
+/// A directory that is being changed.
+pub(super) struct Changing {
+    before: Option<Attributes>,
+    change: Option<Change>,
+}
+
+impl Changing {
+    /// Whether nobody else has changed the directory meanwhile, as far as is known.
+    pub(super) fn is_alone(&self) -> bool {
+        self.change.as_ref().is_none_or(Change::is_alone)
+    }
+
+    /// wcc_data with attributes that were sampled after the change.
+    pub(super) fn told(&self, after: Option<Attributes>, alone: bool) -> WccData {
+        let before = self.before.as_ref().filter(|_| alone);
+        WccData { before: before.map(wcc_attr), after: post_op(after.as_ref()) }
     }
 }

@@ -1,12 +1,13 @@
 //! NFS version 3 (RFC 1813): dispatch, and what the procedures share.
 //!
-//! Every procedure passes [`gate`]: the handle is verified, the export's rules are asked about this very call, and a call that changes
+//! Every procedure passes the gate (`gate.rs`): the handle is verified, the export's rules are asked about this very call, and a call that changes
 //! something on a read-only export ends there. What the procedure then does is done as the caller, by the store.
 
 mod attributes;
 mod gate;
 pub mod status;
 mod v3;
+mod wcc;
 mod window;
 
 use std::ops::RangeInclusive;

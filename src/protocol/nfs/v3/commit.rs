@@ -18,7 +18,7 @@ pub(in crate::protocol::nfs) async fn serve(nfs: &Nfs, request: &mut Request<'_>
         Err(refused) => return refuse::<ResFail>(request, refused).await,
     };
     let committed = commit(&object, args.offset, args.count).await;
-    let file_wcc = object.wcc(None).await;
+    let file_wcc = object.wcc().await;
     let results = match committed {
         Ok(()) => Res::Ok(ResOk { file_wcc, verf: nfs.settings.write_verifier }),
         Err(status) => Res::Fail(status, ResFail { file_wcc }),

@@ -102,12 +102,12 @@ async fn make(
         Ok(dir) => dir,
         Err(refused) => return refuse::<ResFail>(request, refused).await,
     };
-    let before = dir.sample().await;
+    let changing = dir.begin().await;
     let made = match Name::new(place.name) {
         Ok(name) => step(&dir, &name).await,
         Err(wrong) => Err(status::of_new_name(wrong)),
     };
-    let dir_wcc = dir.wcc(before).await;
+    let dir_wcc = dir.end(changing).await;
     match made {
         Ok(created) => {
             let handle = nfs.handle(dir.exported, &created.node);

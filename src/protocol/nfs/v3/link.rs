@@ -17,9 +17,9 @@ pub(in crate::protocol::nfs) async fn serve(nfs: &Nfs, request: &mut Request<'_>
         Ok(objects) => objects,
         Err(refused) => return refuse::<ResFail>(request, refused).await,
     };
-    let before = dir.sample().await;
+    let changing = dir.begin().await;
     let linked = link(&file, &dir, args.link.name).await;
-    let both = ResOk { file_attributes: file.post_op().await, linkdir_wcc: dir.wcc(before).await };
+    let both = ResOk { file_attributes: file.post_op().await, linkdir_wcc: dir.end(changing).await };
     let results = match linked {
         Ok(()) => Res::Ok(both),
         Err(status) => Res::Fail(status, both),

@@ -32,12 +32,12 @@ async fn unlink(
         Ok(dir) => dir,
         Err(refused) => return refuse::<ResFail>(request, refused).await,
     };
-    let before = dir.sample().await;
+    let changing = dir.begin().await;
     let removed = match Name::new(args.object.name) {
         Ok(name) => step(&dir, &name).await.map_err(status::of),
         Err(wrong) => Err(status::of_old_name(wrong)),
     };
-    let dir_wcc = dir.wcc(before).await;
+    let dir_wcc = dir.end(changing).await;
     let results = match removed {
         Ok(()) => Res::Ok(ResOk { dir_wcc }),
         Err(status) => Res::Fail(status, ResFail { dir_wcc }),

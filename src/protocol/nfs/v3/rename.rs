@@ -17,9 +17,15 @@ pub(in crate::protocol::nfs) async fn serve(nfs: &Nfs, request: &mut Request<'_>
         Ok(dirs) => dirs,
         Err(refused) => return refuse::<ResFail>(request, refused).await,
     };
-    let (from_before, to_before) = (from.sample().await, to.sample().await);
+    let from_changing = from.begin().await;
+    let to_changing = to.begin_beside(&from_changing).await;
     let renamed = rename(&from, args.from.name, &to, args.to.name).await;
-    let wcc = ResOk { fromdir_wcc: from.wcc(from_before).await, todir_wcc: to.wcc(to_before).await };
+    let (from_after, to_after) = (from.sample().await, to.sample().await);
+    let alone = from_changing.is_alone() && to_changing.is_alone();
+    let wcc = ResOk {
+        fromdir_wcc: from_changing.told(from_after, alone),
+        todir_wcc: to_changing.told(to_after, alone),
+    };
     let results = match renamed {
         Ok(()) => Res::Ok(wcc),
         Err(status) => Res::Fail(status, wcc),

@@ -1,7 +1,7 @@
 //! SETATTR (RFC 1813 s3.3.2).
 
 use headgate_proto::nfs3::setattr::{Args, ResFail, ResOk};
-use headgate_proto::nfs3::{Nfsstat3, Res, WccData};
+use headgate_proto::nfs3::{Nfsstat3, Res, SetTime, WccData};
 
 use crate::protocol::nfs::attributes::{post_op, set_attributes, time_spec, wcc_attr};
 use crate::protocol::nfs::gate::{Intent, Object};
@@ -20,10 +20,14 @@ pub(in crate::protocol::nfs) async fn serve(nfs: &Nfs, request: &mut Request<'_>
     };
     let results = match change(&object, &args).await {
         Ok((before, after)) => {
-            let obj_wcc = WccData { before: Some(wcc_attr(&before)), after: post_op(Some(&after)) };
-            Res::Ok(ResOk { obj_wcc })
+            // Data that was written between the two samples must not be taken for this call's doing (wcc.rs has the reason).
+            let new = &args.new_attributes;
+            let moves_time = new.size.is_some() || new.mtime != SetTime::DontChange;
+            let alone = moves_time || before.modified == after.modified;
+            let before = Some(&before).filter(|_| alone).map(wcc_attr);
+            Res::Ok(ResOk { obj_wcc: WccData { before, after: post_op(Some(&after)) } })
         }
-        Err(status) => Res::Fail(status, ResFail { obj_wcc: object.wcc(None).await }),
+        Err(status) => Res::Fail(status, ResFail { obj_wcc: object.wcc().await }),
     };
     answer(request, &results).await
 }

@@ -35,7 +35,7 @@ pub(in crate::protocol::nfs) async fn serve(nfs: &Nfs, request: &mut Request<'_>
                 verf: nfs.settings.write_verifier,
             })
         }
-        Err(status) => Res::Fail(status, ResFail { file_wcc: object.wcc(None).await }),
+        Err(status) => Res::Fail(status, ResFail { file_wcc: object.wcc().await }),
     };
     answer(request, &results).await
 }
