@@ -17,3 +17,5 @@ mod recovery;
 mod register;
 #[path = "companions/support.rs"]
 mod support;
+#[path = "companions/wire.rs"]
+mod wire;
