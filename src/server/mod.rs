@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::config::{Config, Greeting, Host, Portmap};
+use crate::config::{Config, Greeting, Host, METRICS_PORT, Origin, Portmap};
 use crate::control::ControlServer;
 use crate::engine::{CoreId, CorePlan, Engine, EngineConfig, Handle, IdlePolicy, StartError};
 use crate::limits;
@@ -154,10 +154,17 @@ impl Gateway {
         let drained = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let view = view::View::new(handle.clone(), config.clone(), stop, drained.clone());
         let admin = match config.listen.metrics {
-            Some(address) => Some(
-                AdminServer::start(address, Box::new(view.clone()))
-                    .map_err(|error| ServeError::Metrics(address, error))?,
-            ),
+            Some(address) => match AdminServer::start(address, Box::new(view.clone())) {
+                Ok(admin) => Some(admin),
+                // Nobody asked for this address: it was free when it was chosen, and another gateway was faster.
+                Err(error)
+                    if matches!(config.origin, Origin::Directory(_)) && address.port() == METRICS_PORT =>
+                {
+                    tracing::warn!(%address, %error, "no metrics");
+                    None
+                }
+                Err(error) => return Err(ServeError::Metrics(address, error)),
+            },
             None => None,
         };
         let path = &config.listen.control;

@@ -1,5 +1,7 @@
 //! What tests with real clients on this machine share: a running gateway, and client programs that end in time.
 
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
 use std::io::{BufRead, BufReader, Read};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -56,6 +58,17 @@ impl Gateway {
     pub fn url(&self, path: &str) -> String {
         let export = self.directory.file_name().expect("a named directory").to_string_lossy();
         format!("nfs://127.0.0.1/{export}{path}?nfsport={0}&mountport={0}", self.port)
+    }
+
+    /// The rows that `headgate show WHAT --json` prints, as they are.
+    pub fn show(&self, what: &str) -> serde_json::Value {
+        let socket = self.state.join("control.sock");
+        let outcome = client(
+            env!("CARGO_BIN_EXE_headgate"),
+            &["show", what, "--json", "--socket", socket.to_str().expect("a UTF-8 path")],
+        );
+        assert!(outcome.success, "{}", outcome.stderr);
+        serde_json::from_slice(&outcome.stdout).expect("JSON")
     }
 
     /// The port of everything.
