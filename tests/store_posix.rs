@@ -245,7 +245,8 @@ fn attributes_change_as_asked() {
         assert_eq!((after.mode, after.size_bytes), (0o4711, 6 << 30));
         assert_eq!(after.accessed, TimeSpec { seconds: 1, nanoseconds: 2 });
         assert_eq!(after.modified, TimeSpec { seconds: 3_000_000_000, nanoseconds: 123_456_789 });
-        assert!(after.change_id > before.change_id, "{before:?} {after:?}");
+        let has_fine_times = store.abilities().file_system != "ramfs";
+        assert!(after.change_id > before.change_id - u64::from(!has_fine_times), "{before:?} {after:?}");
         assert_eq!(store.attributes(&file).await.expect("attributes"), after);
 
         let now = SetAttributes { accessed: SetTime::Now, ..Default::default() };
@@ -487,6 +488,9 @@ fn swapped_components_do_not_lead_out() {
 #[test]
 fn space_extents_and_attributes_of_users() {
     everywhere(|store, _| async move {
+        if store.abilities().file_system == "ramfs" {
+            return; // knows neither holes nor reservations
+        }
         let (me, root) = (me(), store.root());
         let file = make(&store, &me, &root, "file", 0o644).await;
         let open = store.open(&me, &file, Access::ReadWrite).await.expect("opens");
@@ -525,7 +529,8 @@ fn space_extents_and_attributes_of_users() {
                 && info.free_bytes >= info.available_bytes
                 && info.total_bytes > 0
         );
-        assert!(info.total_files >= info.free_files && info.total_files > 0);
+        // btrfs does not count.
+        assert!(info.total_files >= info.free_files);
         assert_eq!(store.limits().max_name_bytes, 255);
 
         match store.set_xattr(&me, &file, b"key", b"value", XattrMode::Create).await {
@@ -772,7 +777,8 @@ fn what_was_found_out_is_told() {
             let abilities = store.abilities().clone();
             assert!(abilities.is_subtree, "{abilities:?}");
             assert_eq!(abilities.is_local, wanted.sampling == Sampling::Best, "{abilities:?}");
-            assert_eq!(abilities.own_cookies, wanted.listing == ListingForm::Best);
+            let are_stable = abilities.file_system != "ramfs";
+            assert_eq!(abilities.own_cookies, wanted.listing == ListingForm::Best && are_stable);
             if wanted.handles == HandleForm::Search {
                 assert!(!abilities.kernel_handles);
             }

@@ -12,10 +12,13 @@ use headgate::store::{Caller, CreateMode, DirPage, Name, Result, SetAttributes, 
 
 pub const FS_ID: u64 = 0x5707e;
 
-/// A fresh directory on tmpfs, and one on the disk that the build is on.
+/// A fresh directory on tmpfs, one on the disk that the build is on, and one in each directory of `HEADGATE_TEST_PLACES` (separated by `:`), for
+/// other file systems.
 pub fn places() -> Vec<tempfile::TempDir> {
-    let places = ["/dev/shm", env!("CARGO_TARGET_TMPDIR")];
-    places.iter().map(|place| place_in(Path::new(place))).collect()
+    let more = std::env::var("HEADGATE_TEST_PLACES").unwrap_or_default();
+    let more = more.split(':').filter(|place| !place.is_empty());
+    let places = ["/dev/shm", env!("CARGO_TARGET_TMPDIR")].into_iter().chain(more);
+    places.map(|place| place_in(Path::new(place))).collect()
 }
 
 pub fn place_in(place: &Path) -> tempfile::TempDir {
