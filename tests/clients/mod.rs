@@ -25,11 +25,18 @@ pub struct Gateway {
 impl Gateway {
     /// Starts `headgate serve DIRECTORY` with more options, and waits until it answers.
     pub fn start(directory: &Path, state: &Path, options: &[&str]) -> Gateway {
-        let port = free_port();
         let options: Vec<String> = options.iter().map(ToString::to_string).collect();
-        let child = spawn(directory, state, port, &options);
-        let gateway = Gateway { child, port, directory: directory.into(), state: state.into(), options };
-        gateway.wait_until_it_answers()
+        // A port that was free may be taken by another test's gateway meanwhile.
+        for _ in 0..5 {
+            let port = free_port();
+            let child = spawn(directory, state, port, &options);
+            let (directory, state, options) = (directory.into(), state.into(), options.clone());
+            if let Ok(gateway) = (Gateway { child, port, directory, state, options }).wait_until_it_answers()
+            {
+                return gateway;
+            }
+        }
+        panic!("the gateway does not start: its words are above");
     }
 
     /// Kills it as a crash would, and starts it again on the same port.
@@ -37,7 +44,7 @@ impl Gateway {
         self.child.kill().expect("kill");
         self.child.wait().expect("wait");
         self.child = spawn(&self.directory, &self.state, self.port, &self.options);
-        self.wait_until_it_answers()
+        self.wait_until_it_answers().expect("it starts again")
     }
 
     /// Asks it to end (SIGTERM), and says how it ended and how long it took.
@@ -76,14 +83,18 @@ impl Gateway {
         self.port
     }
 
-    fn wait_until_it_answers(mut self) -> Gateway {
+    /// Waits, unless the gateway ends: then its exit status is the error.
+    fn wait_until_it_answers(mut self) -> Result<Gateway, ExitStatus> {
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(20) {
             if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
-                return self;
+                // Whoever answers, it must be this one.
+                if self.child.try_wait().expect("wait").is_none() {
+                    return Ok(self);
+                }
             }
             if let Some(status) = self.child.try_wait().expect("wait") {
-                panic!("the gateway ended at once: {status}");
+                return Err(status);
             }
             thread::sleep(Duration::from_millis(20));
         }
