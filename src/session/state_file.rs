@@ -15,6 +15,26 @@ pub fn prepare_directory(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
+/// A state directory that is this process's alone, until this is dropped or the process ends.
+#[derive(Debug)]
+pub struct Occupied {
+    _lock: File,
+}
+
+/// Takes a state directory for this process; `None` when another one has it. Two gateways would overwrite each other's state.
+///
+/// # Errors
+/// Those of the file system.
+pub fn occupy(dir: &Path) -> io::Result<Option<Occupied>> {
+    let file =
+        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(dir.join("lock"))?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(Occupied { _lock: file })),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Whether [`write_new`] made the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
@@ -118,6 +138,16 @@ mod tests {
         let mut names: Vec<_> = std::fs::read_dir(&state).unwrap().map(|e| e.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names, ["f", "g"], "no temporary file is left");
+    }
+
+    #[test]
+    fn a_directory_belongs_to_one_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = occupy(dir.path()).unwrap();
+        assert!(first.is_some());
+        assert!(occupy(dir.path()).unwrap().is_none());
+        drop(first);
+        assert!(occupy(dir.path()).unwrap().is_some());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The lock manager, version 4 (RFC 1813 s6, XNFS chapters 10 and 14).
 //!
 //! A request is judged on the core that it came to: the handle, the export's rules, the file, the grace period. Then the core that
-//! owns the file decides ([`shard`]). Clients are told by a call of our own when a lock that they wait for is theirs ([`grant`]).
+//! owns the file decides (`shard`). Clients are told by a call of our own when a lock that they wait for is theirs (`grant`).
 //!
 //! - After a restart only reclaims are granted for a while, and only to clients that held locks before (CB-082).
 //! - Whoever locks is known by its address. Names, owners and state numbers tell the locks of one address apart; they never reach those

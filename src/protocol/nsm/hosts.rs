@@ -13,6 +13,7 @@ use super::state::{self, HostRecord, Monitor};
 use crate::engine::sync::Notify;
 use crate::engine::{self, CoreId, blocking};
 use crate::limits;
+use crate::session::state_file::Occupied;
 
 /// The core that keeps the list.
 pub(super) const CORE: CoreId = CoreId(0);
@@ -35,6 +36,8 @@ struct List {
     failed: u64,
     saving: bool,
     progress: Rc<Notify>,
+    /// Given back when core 0 ends.
+    _occupied: Occupied,
 }
 
 struct Entry {
@@ -86,7 +89,7 @@ impl Drop for Held {
 }
 
 /// Core 0 takes the list over.
-pub(super) fn install(monitor: &Monitor) {
+pub(super) fn install(monitor: Monitor) {
     let entry = |record: &HostRecord| {
         let entry = Entry { record: *record, current: false, change: 0, asked: 0, instance: 0, heard: None };
         (record.address, entry)
@@ -100,6 +103,7 @@ pub(super) fn install(monitor: &Monitor) {
         failed: 0,
         saving: false,
         progress: Rc::default(),
+        _occupied: monitor.occupied,
     }));
 }
 

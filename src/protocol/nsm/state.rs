@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
-use crate::session::state_file;
+use crate::session::state_file::{self, Occupied};
 
 /// The file in the state directory.
 const FILE: &str = "monitor.json";
@@ -40,6 +40,8 @@ pub struct Monitor {
     pub(super) dir: PathBuf,
     pub(super) previous: Vec<HostRecord>,
     recovery: Recovery,
+    /// The state directory is ours as long as the monitor watches.
+    pub(super) occupied: Occupied,
 }
 
 /// What every core must know of the restart.
@@ -62,6 +64,8 @@ pub struct Recovery {
 pub enum MonitorError {
     /// The file system refused.
     Io(PathBuf, io::Error),
+    /// Another gateway runs with it.
+    Occupied(PathBuf),
     /// The file is not what was written.
     Damaged(PathBuf, String),
 }
@@ -70,6 +74,11 @@ impl fmt::Display for MonitorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MonitorError::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            MonitorError::Occupied(path) => write!(
+                f,
+                "{}: another gateway runs with this state directory; give each its own (--state, or identity.state)",
+                path.display()
+            ),
             MonitorError::Damaged(path, why) => write!(
                 f,
                 "{}: not the list of clients with locks ({why}); restore it, or remove it (clients then keep locks that the \
@@ -89,6 +98,9 @@ impl Monitor {
     /// [`MonitorError`]. A damaged file is left as it is.
     pub fn open(state_dir: &Path, grace: Duration) -> Result<Monitor, MonitorError> {
         let path = || state_dir.join(FILE);
+        let occupied = state_file::occupy(state_dir)
+            .map_err(|e| MonitorError::Io(state_dir.to_owned(), e))?
+            .ok_or_else(|| MonitorError::Occupied(state_dir.to_owned()))?;
         let bytes = state_file::read(state_dir, FILE, FILE_BYTES).map_err(|e| MonitorError::Io(path(), e))?;
         let stored = match bytes {
             None => Stored { state: 0, hosts: Vec::new() },
@@ -106,7 +118,7 @@ impl Monitor {
             server_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             portmap_port: headgate_proto::portmap::PORT,
         };
-        Ok(Monitor { dir: state_dir.to_owned(), previous, recovery })
+        Ok(Monitor { dir: state_dir.to_owned(), previous, recovery, occupied })
     }
 
     /// For tests: clients' port mappers listen elsewhere.
@@ -123,8 +135,9 @@ impl Monitor {
     /// Begins to watch: on core 0, as a part of its start. Sends the notices of our restart.
     pub fn start(self) {
         let recovery = self.recovery.clone();
-        super::hosts::install(&self);
-        super::notify::start(self.previous, recovery);
+        let previous = self.previous.clone();
+        super::hosts::install(self);
+        super::notify::start(previous, recovery);
     }
 }
 
@@ -179,6 +192,16 @@ mod tests {
             assert!(monitor.recovery().in_grace(Instant::now()));
             assert!(!monitor.recovery().in_grace(Instant::now() + grace));
         }
+    }
+
+    #[test]
+    fn two_gateways_do_not_share_their_state() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Monitor::open(dir.path(), Duration::ZERO).unwrap();
+        let error = Monitor::open(dir.path(), Duration::ZERO).unwrap_err().to_string();
+        assert!(error.contains("--state"), "{error}");
+        drop(first);
+        assert_eq!(Monitor::open(dir.path(), Duration::ZERO).unwrap().recovery().state, 3);
     }
 
     #[test]
