@@ -154,6 +154,9 @@ pub const RECEIVE_SHARE: usize = 4;
 /// The buffer into which the rest of a record in too many pieces is gathered.
 pub const GATHER_BYTES: usize = 64 << 10;
 
+/// How long an address that is in use is tried again before it is refused.
+pub const BIND_PATIENCE: Duration = Duration::from_secs(2);
+
 /// Connections that the kernel completes before they are accepted (`listen(2)`).
 pub const ACCEPT_BACKLOG: u32 = 1024;
 

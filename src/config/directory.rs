@@ -122,19 +122,23 @@ fn addresses(options: &DirectoryOptions) -> Result<Vec<SocketAddr>, ConfigError>
             let problem = Problem::new(None, format!("--listen: {address} collides with {other}"));
             return Err(ConfigError::on_command_line(problem.help("allowed: each address once")));
         }
-        let bound = TcpListener::bind(address).and_then(|listener| listener.local_addr()).map_err(|error| {
+        let bound = super::patiently(|| TcpListener::bind(address)?.local_addr()).map_err(|error| {
             let (message, help) = match error.kind() {
                 std::io::ErrorKind::AddrInUse => (
                     format!("port {port} of {ip} is taken"),
                     "choose another one with --port, for example --port 12049, or any free one with --port 0",
                 ),
-                std::io::ErrorKind::PermissionDenied => {
-                    (format!("port {port} of {ip} needs root"), "choose one above 1023 with --port, for example --port 12049")
+                std::io::ErrorKind::PermissionDenied => (
+                    format!("port {port} of {ip} needs root"),
+                    "choose one above 1023 with --port, for example --port 12049",
+                ),
+                std::io::ErrorKind::AddrNotAvailable => (
+                    format!("this machine does not have the address {ip}"),
+                    "see `ip address` for those that it has",
+                ),
+                _ => {
+                    (format!("{address} cannot be bound: {error}"), "choose others with --listen and --port")
                 }
-                std::io::ErrorKind::AddrNotAvailable => {
-                    (format!("this machine does not have the address {ip}"), "see `ip address` for those that it has")
-                }
-                _ => (format!("{address} cannot be bound: {error}"), "choose others with --listen and --port"),
             };
             ConfigError::on_command_line(Problem::new(None, message).help(help))
         })?;

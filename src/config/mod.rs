@@ -124,6 +124,25 @@ pub const NFS_PORT: u16 = 2049;
 /// The port of the port mapper (RFC 1833 s1).
 pub const PORTMAP_PORT: u16 = 111;
 
+/// Binds, and tries again for [`crate::limits::BIND_PATIENCE`] while the address is in use: the sockets of a gateway that was killed stay
+/// bound until the kernel has wound up its rings, which is a moment after the process is gone.
+///
+/// # Errors
+/// The last attempt's.
+pub fn patiently<T>(mut bind: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
+    let until = std::time::Instant::now() + crate::limits::BIND_PATIENCE;
+    loop {
+        match bind() {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::AddrInUse && std::time::Instant::now() < until =>
+            {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
 /// The port of the metrics address when none is given.
 pub const METRICS_PORT: u16 = 9720;
 

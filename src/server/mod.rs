@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::config::{Config, Greeting, Host, METRICS_PORT, Origin, Portmap};
+use crate::config::{Config, Greeting, Host, METRICS_PORT, Origin, Portmap, patiently};
 use crate::control::ControlServer;
 use crate::engine::{CoreId, CorePlan, Engine, EngineConfig, Handle, IdlePolicy, StartError};
 use crate::limits;
@@ -286,19 +286,24 @@ impl Bound {
     fn bind(config: &mut Config) -> Result<Bound, ServeError> {
         let mut bound = Bound { listeners: Vec::new(), datagrams: Vec::new() };
         for address in &mut config.listen.nfs {
-            let listener = tcp::Listener::bind(*address, ProgramSet::FILES)
+            let listener = patiently(|| tcp::Listener::bind(*address, ProgramSet::FILES))
                 .map_err(|e| ServeError::Bind(*address, e))?;
             *address = listener.address;
             bound.listeners.push(listener);
             bound.datagrams.push(
-                udp::Socket::bind(*address, ProgramSet::SMALL).map_err(|e| ServeError::Bind(*address, e))?,
+                patiently(|| udp::Socket::bind(*address, ProgramSet::SMALL))
+                    .map_err(|e| ServeError::Bind(*address, e))?,
             );
         }
         if config.listen.portmap == Portmap::Embedded {
             for address in config.listen.portmap_addresses() {
                 let failed = |error| ServeError::Bind(address, error);
-                bound.listeners.push(tcp::Listener::bind(address, ProgramSet::PORTMAP).map_err(failed)?);
-                bound.datagrams.push(udp::Socket::bind(address, ProgramSet::PORTMAP).map_err(failed)?);
+                bound
+                    .listeners
+                    .push(patiently(|| tcp::Listener::bind(address, ProgramSet::PORTMAP)).map_err(failed)?);
+                bound
+                    .datagrams
+                    .push(patiently(|| udp::Socket::bind(address, ProgramSet::PORTMAP)).map_err(failed)?);
             }
         }
         Ok(bound)

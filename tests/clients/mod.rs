@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -19,6 +19,7 @@ pub struct Gateway {
     port: u16,
     directory: PathBuf,
     state: PathBuf,
+    control: PathBuf,
     options: Vec<String>,
 }
 
@@ -30,9 +31,10 @@ impl Gateway {
         for _ in 0..5 {
             let port = free_port();
             let child = spawn(directory, state, port, &options);
+            let control = state.join("control.sock");
             let (directory, state, options) = (directory.into(), state.into(), options.clone());
-            if let Ok(gateway) = (Gateway { child, port, directory, state, options }).wait_until_it_answers()
-            {
+            let gateway = Gateway { child, port, directory, state, control, options };
+            if let Ok(gateway) = gateway.wait_until_it_answers() {
                 return gateway;
             }
         }
@@ -67,13 +69,14 @@ impl Gateway {
         format!("nfs://127.0.0.1/{export}{path}?nfsport={0}&mountport={0}", self.port)
     }
 
+    fn control(&self) -> &str {
+        self.control.to_str().expect("a UTF-8 path")
+    }
+
     /// The rows that `headgate show WHAT --json` prints, as they are.
     pub fn show(&self, what: &str) -> serde_json::Value {
-        let socket = self.state.join("control.sock");
-        let outcome = client(
-            env!("CARGO_BIN_EXE_headgate"),
-            &["show", what, "--json", "--socket", socket.to_str().expect("a UTF-8 path")],
-        );
+        let outcome =
+            client(env!("CARGO_BIN_EXE_headgate"), &["show", what, "--json", "--socket", self.control()]);
         assert!(outcome.success, "{}", outcome.stderr);
         serde_json::from_slice(&outcome.stdout).expect("JSON")
     }
@@ -87,11 +90,9 @@ impl Gateway {
     fn wait_until_it_answers(mut self) -> Result<Gateway, ExitStatus> {
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(20) {
-            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
-                // Whoever answers, it must be this one.
-                if self.child.try_wait().expect("wait").is_none() {
-                    return Ok(self);
-                }
+            // The port may still belong to a gateway that was killed; the control socket is this one's.
+            if client(env!("CARGO_BIN_EXE_headgate"), &["ping", "--socket", self.control()]).success {
+                return Ok(self);
             }
             if let Some(status) = self.child.try_wait().expect("wait") {
                 return Err(status);
