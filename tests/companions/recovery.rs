@@ -137,3 +137,50 @@ fn the_status_monitor_answers_what_it_is_asked() {
         assert!(rig.call(&conn, NSM, 0, &()).await.body().is_empty());
     });
 }
+
+/// The list of clients with locks is bounded; those that have none any more make room.
+#[test]
+fn a_full_list_of_clients_is_cleared_of_those_without_locks() {
+    let (data, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for name in ["a", "b", "c"] {
+        std::fs::write(data.path().join(name), "data").unwrap();
+    }
+    block_on_cores(2, move || async move {
+        let rig = std::rc::Rc::new(Rig::simple(data.path(), state.path()));
+        let mut files = Vec::new();
+        for name in ["a", "b", "c"] {
+            files.push(rig.handle(name).await);
+        }
+        let most = headgate::limits::LOCK_CLIENTS;
+        let from = |n: usize| format!("10.1.{}.{}:700", n / 256, n % 256);
+        let done = std::rc::Rc::new(std::cell::Cell::new(0));
+        for n in 0..most {
+            let (rig, counted, file, from) = (rig.clone(), done.clone(), files[n % 3].clone(), from(n));
+            engine::spawn(async move {
+                let granted = rig.lock(&tcp(&from), &Wanted::of(&file, "x").shared()).await;
+                assert_eq!(granted, Stats::Granted);
+                counted.set(counted.get() + 1);
+            });
+            // As many at once as a core serves.
+            while n + 1 - done.get() >= 32 {
+                engine::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        while done.get() < most {
+            engine::sleep(Duration::from_millis(1)).await;
+        }
+        let one_more = Wanted::of(&files[0], "x").shared();
+        assert_eq!(rig.lock(&tcp("10.9.9.9:700"), &one_more).await, Stats::DeniedNolocks, "all have locks");
+        assert_eq!(rig.lock(&tcp(&from(7)), &one_more).await, Stats::Granted, "who is listed may go on");
+        for n in [0, 3] {
+            assert_eq!(rig.unlock(&tcp(&from(n)), &one_more).await, Stats::Granted);
+        }
+        engine::sleep(Duration::from_millis(200)).await;
+        for host in ["10.9.9.8:700", "10.9.9.9:700"] {
+            assert_eq!(rig.lock(&tcp(host), &one_more).await, Stats::Granted, "two have made room");
+        }
+        assert_eq!(rig.lock(&tcp("10.9.9.7:700"), &one_more).await, Stats::DeniedNolocks);
+        let listed = std::fs::read_to_string(state.path().join("monitor.json")).unwrap();
+        assert!(listed.contains("10.9.9.9") && !listed.contains("\"10.1.0.3\""));
+    });
+}

@@ -407,8 +407,9 @@ async fn free_all(client: IpAddr, state: i32) {
 /// of clients that have no locks any more.
 async fn listed(host: &Host, state: i32) -> Result<Held, Stats> {
     let mut listed = hosts::hold(host.address, host.local, state).await;
-    if listed.as_ref().is_err_and(|error| *error == Unlisted::Full) {
-        let since = hosts::time().await;
+    if listed.as_ref().is_err_and(|error| *error == Unlisted::Full)
+        && let Some(since) = hosts::begin_clearing().await
+    {
         let mut in_use = HashSet::new();
         for core in 0..engine::core_count() {
             in_use.extend(engine::ask(CoreId(core as u16), || async { clients_here() }).await);

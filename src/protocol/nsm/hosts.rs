@@ -7,6 +7,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use super::is_newer;
 use super::state::{self, HostRecord, Monitor};
@@ -17,6 +18,9 @@ use crate::session::state_file::Occupied;
 
 /// The core that keeps the list.
 pub(super) const CORE: CoreId = CoreId(0);
+
+/// How often a full list is cleared at most.
+const CLEARED_EVERY: Duration = Duration::from_millis(100);
 
 thread_local! {
     /// Core 0's list.
@@ -36,6 +40,7 @@ struct List {
     failed: u64,
     saving: bool,
     progress: Rc<Notify>,
+    cleared: Option<Instant>,
     /// Given back when core 0 ends.
     _occupied: Occupied,
 }
@@ -103,6 +108,7 @@ pub(super) fn install(monitor: Monitor) {
         failed: 0,
         saving: false,
         progress: Rc::default(),
+        cleared: None,
         _occupied: monitor.occupied,
     }));
 }
@@ -129,9 +135,21 @@ pub fn held_here() -> HashSet<IpAddr> {
     })
 }
 
-/// Core 0's time, for [`retain`].
-pub async fn time() -> u64 {
-    engine::ask(CORE, || async { LIST.with_borrow(|list| list.as_ref().map_or(0, |list| list.clock)) }).await
+/// Whether a full list may be cleared now, and of whom: [`retain`] takes the time that this gives. `None` when it was cleared a moment ago:
+/// clearing asks every core, and must not be had by everybody who is refused.
+pub async fn begin_clearing() -> Option<u64> {
+    engine::ask(CORE, || async {
+        LIST.with_borrow_mut(|list| {
+            let list = list.as_mut()?;
+            let now = engine::now();
+            if list.cleared.is_some_and(|last| now.duration_since(last) < CLEARED_EVERY) {
+                return None;
+            }
+            list.cleared = Some(now);
+            Some(list.clock)
+        })
+    })
+    .await
 }
 
 /// Takes clients out of the list that have no locks: those that are neither in `in_use` nor were asked for after `since`.
