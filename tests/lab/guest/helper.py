@@ -59,8 +59,15 @@ def lock_cmd(path, *steps):
                 print("busy" if e.errno in (errno.EAGAIN, errno.EACCES) else errno.errorcode[e.errno], flush=True)
 
 
-def count(path, label, n):
+def wait_for(go):
+    """Starts several processes at one moment: each waits until the file `go` exists."""
+    while go and not os.path.exists(go):
+        time.sleep(0.01)
+
+
+def count(path, label, n, go):
     """Adds 1 to the number in a file n times, under a lock: lost updates show in the sum."""
+    wait_for(go)
     for _ in range(int(n)):
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         fcntl.lockf(fd, fcntl.LOCK_EX)
@@ -70,9 +77,10 @@ def count(path, label, n):
         os.close(fd)
 
 
-def append(path, label, n, locked="no"):
+def append(path, label, n, locked="no", go=""):
     """Appends n lines of 100 bytes with O_APPEND; locked: each one under a lock (two clients need that)."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    wait_for(go)
     for i in range(int(n)):
         if locked == "locked":
             fcntl.lockf(fd, fcntl.LOCK_EX)

@@ -1,10 +1,13 @@
 # What every scenario can use. Loaded in the guest's root namespaces by driver.sh, and in client c1's by each scenario.
 #
 # Three network namespaces on one bridge, each with its own hostname, /run and /var/lib/nfs, so that two real clients
-# (each with rpcbind and statd) and one server share a kernel: srv 10.77.0.1, c1 10.77.0.2, c2 10.77.0.3.
+# (each with rpcbind and statd) and one server share a kernel: srv 10.77.1.1 and 10.77.2.1, c1 10.77.1.2, c2 10.77.2.2. Each
+# client reaches the server by an address of its own: the kernel keeps the lock waiters of all network namespaces in one
+# list and tells them apart by server address, file and a number that both clients count from 0, so that a grant for one
+# could wake the other.
 SERVER=${SERVER:-headgate}
 L=/tmp/lab                      # shared by all the namespaces
-SRV=10.77.0.1
+SRV=$(cat /run/server-address 2>/dev/null || echo 10.77.1.1)
 NFS_OPTS=vers=3,proto=tcp,hard,nosharecache,timeo=50,retrans=3
 mkdir -p $L
 # How much slower than an idle machine this one is: driver.sh finds out, and every limit grows with it.
@@ -14,13 +17,13 @@ export SLOW=$(cat $L/slow 2>/dev/null || echo 1)
 on() { local p; p=$(cat "$L/$1.ns") || return 99; shift; nsenter -t "$p" -m -u -n -- "$@"; }
 
 net_up() {
-  local n i=1 p
+  local n p a s
   modprobe -a veth bridge nfs nfsv3
   ip link add br0 type bridge; ip link set br0 up
-  printf '127.0.0.1 localhost\n10.77.0.1 srv\n10.77.0.2 c1\n10.77.0.3 c2\n' >/etc/hosts
   grep -q '^tests:' /etc/passwd || { echo 'tests:x:2000:2000::/:/bin/sh' >>/etc/passwd; echo 'tests:x:2000:' >>/etc/group; }
   grep -q '^nogroup:' /etc/group || echo 'nogroup:x:65534:' >>/etc/group
   for n in srv c1 c2; do
+    case $n in srv) a="10.77.1.1 10.77.2.1" s=10.77.1.1;; c1) a=10.77.1.2 s=10.77.1.1;; c2) a=10.77.2.2 s=10.77.2.1;; esac
     unshare -m -u -n --propagation private sleep infinity </dev/null >/dev/null 2>&1 & p=$!
     echo $p >$L/$n.ns
     until [ "$(readlink /proc/$p/ns/net)" != "$(readlink /proc/self/ns/net)" ] && [ "$(cat /proc/$p/comm)" = sleep ]; do sleep 0.02; done
@@ -29,8 +32,8 @@ net_up() {
       hostname $n; mount -t tmpfs -o mode=755 run /run; mkdir -p /run/lock /run/rpcbind /run/rpc_pipefs /mnt/a /mnt/b /mnt/c
       cp -a /var/lib/nfs /run/nfs-seed; mount -t tmpfs -o mode=755 nfs /var/lib/nfs; cp -a /run/nfs-seed/. /var/lib/nfs/
       mkdir -p /var/lib/nfs/sm /var/lib/nfs/sm.bak /var/lib/nfs/v4recovery; chown -R statd /var/lib/nfs/sm* 2>/dev/null
-      mount -t sysfs s /sys; ip link set lo up; ip addr add 10.77.0.$i/24 dev eth0; ip link set eth0 up"
-    i=$((i+1))
+      mount -t sysfs s /sys; ip link set lo up; for i in $a; do ip addr add \$i/24 dev eth0; done; ip link set eth0 up
+      echo $s >/run/server-address; printf '127.0.0.1 localhost\n$s srv\n10.77.1.2 c1\n10.77.2.2 c2\n' >/run/hosts; mount --bind /run/hosts /etc/hosts"
   done
   # The clients' own services: lock recovery needs statd, which registers with rpcbind.
   for n in c1 c2; do on $n rpcbind -w; on $n rpc.statd --no-notify; done
@@ -40,7 +43,7 @@ net_up() {
 # Five exports, below one file system. Their rules are the same for both servers.
 #   rw      everybody, root is root              squash  root becomes nobody (the default)
 #   allsq   everybody becomes 1500:1500          ro      nothing may be changed
-#   mixed   10.77.0.2 may write, 10.77.0.3 may only read, nobody else
+#   mixed   10.77.1.2 may write, 10.77.2.2 may only read, nobody else
 exports_dirs() {
   mkdir -p /export/{rw,squash,allsq,ro,mixed,hidden}
   chmod 777 /export/{rw,squash,allsq,mixed}; chmod 755 /export/ro
@@ -51,7 +54,7 @@ exports_knfsd() {
   local o=async,no_subtree_check,insecure
   printf '%s\n' "/export/rw *(rw,no_root_squash,$o)" "/export/squash *(rw,root_squash,$o)" \
     "/export/allsq *(rw,all_squash,anonuid=1500,anongid=1500,$o)" "/export/ro *(ro,no_root_squash,$o)" \
-    "/export/mixed 10.77.0.2(rw,no_root_squash,$o) 10.77.0.3(ro,no_root_squash,$o)"
+    "/export/mixed 10.77.1.2(rw,no_root_squash,$o) 10.77.2.2(ro,no_root_squash,$o)"
 }
 
 # The same rules. Spinning is short: the guest's processors are emulated, and the clients need them too.
@@ -65,14 +68,14 @@ exports:
   - name: /export/mixed
     directory: /export/mixed
     clients:
-      - { match: 10.77.0.2, access: rw, squash: no_root_squash }
-      - { match: 10.77.0.3, access: ro, squash: no_root_squash }
+      - { match: 10.77.1.2, access: rw, squash: no_root_squash }
+      - { match: 10.77.2.2, access: ro, squash: no_root_squash }
 Y
 }
 
 headgate_config() {
   mkdir -p $L/state
-  printf 'cores: { cpus: 0-1, spin: 20us }\nlisten: { nfs: "10.77.0.1:2049", portmap: embedded, metrics: "127.0.0.1:9049", control: %s/control.sock }\nidentity: { state: %s/state }\nlimits: { grace: 10s }\nobserve: { log: info }\n' $L $L
+  printf 'cores: { cpus: 0-1, spin: 20us }\nlisten: { nfs: ["10.77.1.1:2049", "10.77.2.1:2049"], portmap: embedded, metrics: "127.0.0.1:9049", control: %s/control.sock }\nidentity: { state: %s/state }\nlimits: { grace: 10s }\nobserve: { log: info }\n' $L $L
   exports_headgate
 }
 

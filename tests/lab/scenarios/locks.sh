@@ -14,7 +14,7 @@ gives "an exclusive lock keeps the other client out" busy two ex 50-60
 gives "shared as well" busy two sh 99-100
 gives "next to it is free" ok two ex 100-200
 gives "waiting is given up by a signal" cancelled two wait-ex 0-10 2
-( two wait-ex 0-10 30 >$L/waiter ) & w=$!; sleep 1.5; touch $L/go; wait $w
+( two wait-ex 0-10 30 >$L/waiter ) & w=$!; sleep $((1+SLOW)); touch $L/go; wait $w
 gives "the waiter gets it when it is free" waited cat $L/waiter
 sleep 0.3
 gives "nobody kept anything (the one given up neither)" ok one ex 0-
@@ -43,6 +43,6 @@ p=$(pgrep -f "^python3 /lab/helper.py lock $F ex 0-0" | head -1); kill -9 "$p"; 
 gives "a killed process keeps no lock" ok two ex 0-10
 ( two wait-ex 0-10 2 >$L/w1; ) ; gives "free again" at-once cat $L/w1
 held $L/go ex 0-10
-( two wait-ex 0-10 30 >$L/w1 ) & a=$!; ( two wait-ex 0-10 30 >$L/w2 ) & b=$!; sleep 1.5; touch $L/go; wait $a $b
+( two wait-ex 0-10 30 >$L/w1 ) & a=$!; ( two wait-ex 0-10 30 >$L/w2 ) & b=$!; sleep $((1+SLOW)); touch $L/go; wait $a $b
 same "two waiters both get it, one after the other" "$(cat $L/w1) $(cat $L/w2)" "waited waited"
 same "flock works over the mount too" "$(t 20 flock -n $F -c 'echo yes')" yes
