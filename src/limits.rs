@@ -86,6 +86,9 @@ pub const ANONYMOUS_ID: u32 = 65534;
 // Transfers and records
 // ---------------------------------------------------------------------------------------------------------
 
+/// The largest offset that a file can have on Linux (`loff_t`).
+pub const MAX_OFFSET: u64 = i64::MAX as u64;
+
 /// The largest READ that is answered in full (`rtmax`, RFC 1813 s3.3.19); a larger one is answered short. 1 MiB is what the Linux
 /// client asks for at most.
 pub const READ_BYTES: Bound<u64> = bound(4 * KIB, MIB, MIB);

@@ -19,6 +19,7 @@ use super::node::Node;
 use super::ring_ops::{self, From};
 use super::{Identity, Posix, fds};
 use crate::engine::{self, ring};
+use crate::limits;
 use crate::memory::{Buf, Payload};
 use crate::store::{
     Access, Attributes, Caller, Error, FileKind, Grants, Moved, Result, SeekTarget, Stability, TimeSpec,
@@ -26,9 +27,6 @@ use crate::store::{
 
 /// How long a judgement stands while only the change time moves.
 const JUDGEMENT: Duration = Duration::from_secs(1);
-
-/// The largest offset that a file can have on Linux (`loff_t`).
-const MAX_OFFSET: u64 = i64::MAX as u64;
 
 /// Bytes that one helper job copies, so that it does not hold its thread for long.
 const COPY_BYTES: u64 = 16 << 20;
@@ -265,7 +263,7 @@ impl Posix {
         }
         let len = len_bytes
             .min(into.capacity())
-            .min(MAX_OFFSET.saturating_sub(offset).try_into().unwrap_or(usize::MAX));
+            .min(limits::MAX_OFFSET.saturating_sub(offset).try_into().unwrap_or(usize::MAX));
         let mut into = into;
         let mut done = 0;
         let mut attributes = None;
@@ -311,7 +309,7 @@ impl Posix {
     ) -> Result<(Moved, Stability)> {
         open.expect(Access::Write)?;
         let len = data.total_len();
-        if offset.checked_add(len as u64).is_none_or(|end| end > MAX_OFFSET) {
+        if offset.checked_add(len as u64).is_none_or(|end| end > limits::MAX_OFFSET) {
             return Err(Error::FBIG);
         }
         let before = self.attributes_of(&open.node).await?;
@@ -346,7 +344,7 @@ impl Posix {
 
     /// The next data or hole. The descriptor's position moves with it, which nothing else uses.
     pub(super) async fn seek_file(&self, open: &Open, offset: u64, target: SeekTarget) -> Result<u64> {
-        if offset > MAX_OFFSET {
+        if offset > limits::MAX_OFFSET {
             return Err(Error::NXIO);
         }
         let fd = open.fd().clone();
@@ -374,7 +372,7 @@ impl Posix {
         to.expect(Access::Write)?;
         if [from_offset, to_offset]
             .iter()
-            .any(|at| at.checked_add(len_bytes).is_none_or(|end| end > MAX_OFFSET))
+            .any(|at| at.checked_add(len_bytes).is_none_or(|end| end > limits::MAX_OFFSET))
         {
             return Err(Error::FBIG);
         }
@@ -414,7 +412,7 @@ impl Posix {
     /// Reserves or frees space.
     pub(super) async fn fallocate(&self, open: &Open, mode: i32, offset: u64, len_bytes: u64) -> Result<()> {
         open.expect(Access::Write)?;
-        if offset.checked_add(len_bytes).is_none_or(|end| end > MAX_OFFSET) {
+        if offset.checked_add(len_bytes).is_none_or(|end| end > limits::MAX_OFFSET) {
             return Err(Error::FBIG);
         }
         let attributes = self.attributes_of(&open.node).await?;
