@@ -297,6 +297,13 @@ pub const LOCKS_PER_FILE: usize = 4096;
 /// Byte-range locks of one client host.
 pub const LOCKS_PER_CLIENT: usize = 16_384;
 
+/// Share reservations of one core.
+pub const SHARES_PER_CORE: usize = 4096;
+
+/// Bytes of the names that clients give to the locks of one core. An ordinary one has less than 100 bytes, the
+/// longest 2048 ([`LOCK_OBJECT_BYTES`]): the bound is for those who choose long ones.
+pub const LOCK_NAME_BYTES: usize = 16 << 20;
+
 /// Blocked lock requests of the whole gateway; more are denied (`NLM4_DENIED_NOLOCKS`).
 pub const LOCK_WAITERS: usize = 4096;
 

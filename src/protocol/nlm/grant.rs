@@ -8,7 +8,7 @@ use std::time::Duration;
 use headgate_proto::nlm::{self, CallerName, Netobj, Procedure, Res, Stats, TestArgs};
 use headgate_proto::xdr::decode_all;
 
-use super::shard::{self, FileKey, LockOwner};
+use super::shard::{self, FileKey, Kept};
 use crate::engine;
 use crate::limits;
 use crate::observe::{self, Event};
@@ -28,7 +28,7 @@ pub(super) fn offer_next(file: &FileKey) {
     }
 }
 
-async fn deliver(offer: Offer<FileKey, LockOwner>) {
+async fn deliver(offer: Offer<FileKey, Kept>) {
     let mut pause = FIRST_PAUSE;
     for attempt in 0..=limits::GRANTED_RETRIES {
         if attempt > 0 {
@@ -61,7 +61,7 @@ async fn deliver(offer: Offer<FileKey, LockOwner>) {
 }
 
 /// Calls GRANTED, over the transport that the client used, or else over the other.
-async fn call(offer: &Offer<FileKey, LockOwner>) -> Result<Stats, CallError> {
+async fn call(offer: &Offer<FileKey, Kept>) -> Result<Stats, CallError> {
     let reach = &offer.lock.owner.reach;
     let other = if reach.over == Over::Tcp { Over::Udp } else { Over::Tcp };
     match call_over(offer, reach.over).await {
@@ -70,7 +70,7 @@ async fn call(offer: &Offer<FileKey, LockOwner>) -> Result<Stats, CallError> {
     }
 }
 
-async fn call_over(offer: &Offer<FileKey, LockOwner>, over: Over) -> Result<Stats, CallError> {
+async fn call_over(offer: &Offer<FileKey, Kept>, over: Over) -> Result<Stats, CallError> {
     let (owner, range) = (&offer.lock.owner, offer.lock.range);
     let cookie = std::process::id().to_be_bytes();
     let obj = |bytes| Netobj::new(bytes).ok_or(CallError::Malformed);

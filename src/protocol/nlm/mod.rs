@@ -144,7 +144,7 @@ impl Nlm {
         }
         let wanted = wanted(&entry, &args.alock, args.exclusive, 0, true)?;
         may_lock(&entry).await?;
-        Ok(engine::ask(owner_of(&wanted.file), move || async move { shard::test(&wanted) }).await)
+        Ok(engine::ask(owner_of(&wanted.file), move || async move { shard::test(wanted) }).await)
     }
 
     /// LOCK and NM_LOCK (RFC 1813 s6.1, s6.2).
@@ -186,7 +186,7 @@ impl Nlm {
         let Wanted { file, owner, range, .. } = wanted(&entry, lock, false, 0, true)?;
         Ok(engine::ask(owner_of(&file), move || async move {
             match cancel {
-                Some(mode) => shard::cancel(file, &owner, range, mode),
+                Some(mode) => shard::cancel(file, owner, range, mode),
                 None => shard::unlock(file, owner, range),
             }
         })

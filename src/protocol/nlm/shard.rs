@@ -1,15 +1,18 @@
 //! The locks and share reservations (RFC 1813 s6) of the files that belong to this core. Everything here is synchronous: it runs on the core that owns
 //! the file, at the request of the core that serves the client.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
+use std::marker::PhantomData;
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::rc::Rc;
 
 use headgate_proto::nlm::Stats;
 
 use super::share::{Share, Shares};
 use crate::engine;
+use crate::limits;
 use crate::observe::{self, Event, Gauge};
 use crate::protocol::client::{Host, Over};
 use crate::protocol::nsm::{self, Restart};
@@ -22,7 +25,7 @@ thread_local! {
 }
 
 struct Shard {
-    locks: LockTable<FileKey, LockOwner>,
+    locks: LockTable<FileKey, Kept>,
     shares: Shares,
 }
 
@@ -46,6 +49,79 @@ pub(super) struct LockOwner {
     pub(super) reach: Reach,
 }
 
+/// An owner on the core that knows its locks.
+#[derive(Debug)]
+pub(super) struct Kept {
+    owner: LockOwner,
+    /// Its part of [`limits::LOCK_NAME_BYTES`], if it is more than looked for.
+    _names: Option<Names>,
+}
+
+impl Kept {
+    /// To hold or wait; `None` when the names of owners take too much.
+    fn to_keep(owner: LockOwner) -> Option<Rc<Kept>> {
+        let names = Names::take(owner.caller_name.len() + owner.oh.len())?;
+        Some(Rc::new(Kept { owner, _names: Some(names) }))
+    }
+
+    /// To look for what it has.
+    fn to_find(owner: LockOwner) -> Rc<Kept> {
+        Rc::new(Kept { owner, _names: None })
+    }
+}
+
+impl Deref for Kept {
+    type Target = LockOwner;
+    fn deref(&self) -> &LockOwner {
+        &self.owner
+    }
+}
+
+impl PartialEq for Kept {
+    fn eq(&self, other: &Kept) -> bool {
+        self.owner == other.owner
+    }
+}
+
+impl Eq for Kept {}
+
+impl Owner for Kept {
+    type Client = IpAddr;
+    fn client(&self) -> IpAddr {
+        self.client
+    }
+}
+
+thread_local! {
+    static NAME_BYTES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Bytes of names that this core keeps.
+#[derive(Debug)]
+pub(super) struct Names {
+    len_bytes: usize,
+    /// Counted where it was made.
+    here: PhantomData<*const ()>,
+}
+
+impl Names {
+    /// Takes so many; `None` when there are too many.
+    pub(super) fn take(len_bytes: usize) -> Option<Names> {
+        let taken = NAME_BYTES.with(Cell::get) + len_bytes;
+        (taken <= limits::LOCK_NAME_BYTES).then(|| {
+            NAME_BYTES.with(|bytes| bytes.set(taken));
+            Names { len_bytes, here: PhantomData }
+        })
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        // The core may have ended before its locks.
+        let _ = NAME_BYTES.try_with(|bytes| bytes.set(bytes.get().saturating_sub(self.len_bytes)));
+    }
+}
+
 /// How a client is called back about a file.
 #[derive(Clone, Debug)]
 pub(super) struct Reach {
@@ -65,13 +141,6 @@ impl PartialEq for LockOwner {
 }
 
 impl Eq for LockOwner {}
-
-impl Owner for LockOwner {
-    type Client = IpAddr;
-    fn client(&self) -> IpAddr {
-        self.client
-    }
-}
 
 /// A lock as it is asked for.
 #[derive(Debug)]
@@ -96,7 +165,8 @@ pub(super) struct HeldBy {
 /// LOCK and NM_LOCK: what is granted at once, waited for, or denied.
 pub(super) fn lock(wanted: Wanted, block: bool) -> Stats {
     let Wanted { file, owner, range, mode, instance } = wanted;
-    let lock = Lock { owner: Rc::new(owner), range, mode, instance: instance as u32 };
+    let Some(owner) = Kept::to_keep(owner) else { return Stats::DeniedNolocks };
+    let lock = Lock { owner, range, mode, instance: instance as u32 };
     with(|shard| match shard.locks.lock(&file, lock.clone()) {
         Ok(()) => Stats::Granted,
         Err(Refused::Full) => Stats::DeniedNolocks,
@@ -109,9 +179,11 @@ pub(super) fn lock(wanted: Wanted, block: bool) -> Stats {
 }
 
 /// TEST.
-pub(super) fn test(wanted: &Wanted) -> Option<HeldBy> {
+pub(super) fn test(wanted: Wanted) -> Option<HeldBy> {
+    let Wanted { file, owner, range, mode, .. } = wanted;
+    let owner = Kept::to_find(owner);
     with(|shard| {
-        let lock = shard.locks.test(&wanted.file, &wanted.owner, wanted.range, wanted.mode)?;
+        let lock = shard.locks.test(&file, &owner, range, mode)?;
         Some(HeldBy {
             exclusive: lock.mode == Mode::Exclusive,
             svid: lock.owner.svid,
@@ -123,7 +195,7 @@ pub(super) fn test(wanted: &Wanted) -> Option<HeldBy> {
 
 /// UNLOCK: granted whether or not anything was held.
 pub(super) fn unlock(file: FileKey, owner: LockOwner, range: Range) -> Stats {
-    let freed = with(|shard| shard.locks.unlock(&file, &Rc::new(owner), range));
+    let freed = with(|shard| shard.locks.unlock(&file, &Kept::to_find(owner), range));
     match freed {
         Ok(true) => {
             super::grant::offer_next(&file);
@@ -135,8 +207,9 @@ pub(super) fn unlock(file: FileKey, owner: LockOwner, range: Range) -> Stats {
 }
 
 /// CANCEL: denied when there is nothing to withdraw.
-pub(super) fn cancel(file: FileKey, owner: &LockOwner, range: Range, mode: Mode) -> Stats {
-    if with(|shard| shard.locks.cancel(&file, owner, range, mode)) {
+pub(super) fn cancel(file: FileKey, owner: LockOwner, range: Range, mode: Mode) -> Stats {
+    let owner = Kept::to_find(owner);
+    if with(|shard| shard.locks.cancel(&file, &owner, range, mode)) {
         observe::count(Event::LockCancelled);
         super::grant::offer_next(&file);
         Stats::Granted
@@ -167,7 +240,7 @@ pub(super) fn release_unmonitored(client: IpAddr, state: i32) {
     release(client, true, |lock| !lock.owner.monitored || nsm::is_newer(state, lock.instance as i32));
 }
 
-fn release(client: IpAddr, shares: bool, is_over: impl Fn(&Lock<LockOwner>) -> bool) {
+fn release(client: IpAddr, shares: bool, is_over: impl Fn(&Lock<Kept>) -> bool) {
     let files = with(|shard| {
         if shares {
             shard.shares.release_client(client);
@@ -188,7 +261,7 @@ pub(super) fn clients() -> HashSet<IpAddr> {
     })
 }
 
-pub(super) fn take_offers(file: &FileKey) -> Vec<Offer<FileKey, LockOwner>> {
+pub(super) fn take_offers(file: &FileKey) -> Vec<Offer<FileKey, Kept>> {
     with(|shard| shard.locks.offer_next(file))
 }
 
@@ -209,11 +282,25 @@ fn with<T>(each: impl FnOnce(&mut Shard) -> T) -> T {
     SHARD.with_borrow_mut(|shard| {
         let shard = shard.get_or_insert_with(|| {
             let bounds = Bounds::for_cores(engine::core_count());
-            Shard { locks: LockTable::new(bounds), shares: Shares::new(bounds.locks) }
+            Shard { locks: LockTable::new(bounds), shares: Shares::new(limits::SHARES_PER_CORE) }
         });
         let result = each(shard);
         observe::gauge_set(Gauge::LocksHeld, shard.locks.held_count() as i64);
         observe::gauge_set(Gauge::LockWaiters, shard.locks.waiting_count() as i64);
         result
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_owners_are_bounded_and_given_back() {
+        let names: Vec<_> = std::iter::from_fn(|| Names::take(1 << 20)).collect();
+        assert_eq!(names.len(), limits::LOCK_NAME_BYTES >> 20);
+        assert!(Names::take(1).is_none());
+        drop(names);
+        assert_eq!(NAME_BYTES.with(Cell::get), 0);
+    }
 }
