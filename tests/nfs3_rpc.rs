@@ -7,6 +7,7 @@ mod support;
 use std::time::Duration;
 
 use headgate::engine::timeout;
+use headgate::observe::{self, Op, OpSnapshot, Outcome};
 use headgate::protocol::ProgramSet;
 use headgate::store::fault::{Fault, Plan, Rates};
 use headgate::store::{AnyStore, Plain};
@@ -252,5 +253,33 @@ fn a_lost_call_breaks_its_connection() {
             assert!(served.is_err(), "the store is slow");
         }
         assert!(rig.conn.broken.get());
+    });
+}
+
+/// Each call is counted once, with its outcome and the bytes of data that it moved.
+#[test]
+fn calls_are_counted() {
+    on_core(|| async {
+        let rig = Rig::null();
+        let counts = |op: Op| observe::snapshot().ops[op.index()].clone();
+        let file = rig.lookup(&rig.roots[0], b"f0").await.expect("found");
+        let before = [Op::Nfs3Read, Op::Nfs3Write, Op::Nfs3Lookup, Op::Unknown].map(counts);
+        rig.read(&file, 0, 1000).await.expect("read");
+        rig.write(&file, 0, &[1; 500]).await.expect("written");
+        assert!(rig.lookup(&rig.roots[0], b"missing").await.is_err());
+        let unknown = call(1, nfs3::PROGRAM, 3, 99, &user(0, 0, &[]), &());
+        rig.send(&unknown).await.expect("an answer");
+        let [read, write, lookup, other] =
+            [Op::Nfs3Read, Op::Nfs3Write, Op::Nfs3Lookup, Op::Unknown].map(counts);
+        let grown = |now: &OpSnapshot, before: &OpSnapshot, outcome: Outcome| {
+            assert_eq!(now.requests(), before.requests() + 1);
+            now.outcomes[outcome as usize] - before.outcomes[outcome as usize]
+        };
+        assert_eq!(grown(&read, &before[0], Outcome::Ok), 1);
+        assert_eq!((read.bytes_out - before[0].bytes_out, read.bytes_in), (1000, before[0].bytes_in));
+        assert_eq!(grown(&write, &before[1], Outcome::Ok), 1);
+        assert_eq!((write.bytes_in - before[1].bytes_in, write.bytes_out), (500, before[1].bytes_out));
+        assert_eq!(grown(&lookup, &before[2], Outcome::NotFound), 1);
+        assert_eq!(grown(&other, &before[3], Outcome::Unsupported), 1);
     });
 }

@@ -234,3 +234,39 @@ pub trait Program {
     /// Executes a call.
     async fn serve(&self, request: &mut Request<'_>) -> Outcome;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_hold_what_they_were_given() {
+        let mut cores = CoreSet::EMPTY;
+        assert!(cores.is_empty());
+        for core in [0, 63, 64, 255, 256, u16::MAX] {
+            cores.insert(CoreId(core));
+        }
+        assert!(cores.iter().map(|core| core.0).eq([0, 63, 64, 255]), "there are no others");
+        for core in [64, 64, 1, 300] {
+            cores.remove(CoreId(core));
+        }
+        assert!(cores.iter().map(|core| core.0).eq([0, 63, 255]));
+        assert!(ProgramSet::FILES.contains(ProgramSet::NFS) && ProgramSet::FILES.contains(ProgramSet::NONE));
+        assert!(!ProgramSet::FILES.contains(ProgramSet::PORTMAP));
+        assert!(!ProgramSet::PORTMAP.contains(ProgramSet::PORTMAP.with(ProgramSet::NFS)));
+    }
+
+    #[test]
+    fn prior_cores_matter_for_a_while() {
+        crate::engine::testing::block_on_core(|| async {
+            let address = "10.0.0.1:700".parse().expect("an address");
+            let mut conn = ConnInfo::new(1, address, address, TransportKind::Tcp, ProgramSet::FILES);
+            assert!(conn.prior_cores_now().is_empty());
+            conn.prior_cores.insert(CoreId(3));
+            assert!(conn.prior_cores_now().iter().eq([CoreId(3)]));
+            let Some(long_ago) = conn.opened.checked_sub(limits::DRC_FLOOR) else { return };
+            conn.opened = long_ago;
+            assert!(conn.prior_cores_now().is_empty());
+        });
+    }
+}
