@@ -197,7 +197,9 @@ pub(super) fn run_as<T>(caller: &Caller, job: impl FnOnce() -> Result<T>) -> Res
                 own.get().ok_or(Error::PERM)?
             }
         };
-        if own.uid == caller.uid && own.gid == caller.gid && own.groups == caller.groups[..] {
+        // The process's own user is spared the change, unless the process has capabilities that the user has not.
+        let is_own = own.uid == caller.uid && own.gid == caller.gid && own.groups == caller.groups[..];
+        if is_own && (caller.uid == 0 || own.capabilities.effective == 0) {
             return job();
         }
         let _back = Back(own);
@@ -256,6 +258,26 @@ mod tests {
         .expect("runs");
         let uids = other.lines().find(|line| line.starts_with("Uid:")).expect("has a Uid line");
         assert!(uids.ends_with(&format!("\t{}", before.0)), "{uids}");
+    }
+
+    /// A service's own user that was given capabilities: its clients with the same id have none.
+    #[test]
+    fn a_caller_with_the_processs_id_has_not_its_capabilities() {
+        if !powers().switch {
+            return;
+        }
+        let during = std::thread::spawn(|| {
+            set_groups(&[]).expect("groups");
+            set_fsgid(4002);
+            set_fsuid(4001);
+            let own = Capabilities::of_thread().expect("capabilities");
+            Capabilities { effective: own.permitted, ..own }.apply().expect("raised");
+            let during = run_as(&caller(4001, 4002, &[]), || Ok(seen())).expect("runs");
+            assert_eq!(seen(), (4001, 4002, Capabilities { effective: own.permitted, ..own }), "and back");
+            during
+        });
+        let (uid, gid, capabilities) = during.join().expect("no panic");
+        assert_eq!((uid, gid, capabilities.effective), (4001, 4002, 0));
     }
 
     #[test]
