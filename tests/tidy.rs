@@ -51,8 +51,9 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/transport/", "socket calls through the ring"),
 ];
 
-/// Hard limit of a file's length; from [`LONG_LINES`] on the test only says so.
+/// Hard limits of a file's length, where tests may be longer lists; from [`LONG_LINES`] on the test only says so.
 const TOO_LONG_LINES: usize = 800;
+const TOO_LONG_TEST_LINES: usize = 1000;
 const LONG_LINES: usize = 600;
 
 #[test]
@@ -165,7 +166,8 @@ fn files_are_not_too_long() {
     let mut wrong = Vec::new();
     for file in all_rust_files() {
         let lines = file.text.lines().count();
-        if lines > TOO_LONG_LINES {
+        let test = file.name.contains("tests/") || file.name.ends_with("tests.rs");
+        if lines > if test { TOO_LONG_TEST_LINES } else { TOO_LONG_LINES } {
             wrong.push(format!("{}: {lines} lines; over {LONG_LINES} a file is asking to be two", file.name));
         } else if lines > LONG_LINES {
             println!("{}: {lines} lines: is asking to be two files", file.name);
@@ -202,7 +204,7 @@ fn no_path_of_one_machine() {
                 let at_path_start = |at: usize| {
                     !line[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || "._-$}*".contains(c))
                 };
-                // A bare folder in a message (`/home/../x`) is nobody's machine.
+                // A bare folder in a message (`/root/../x`) is nobody's machine.
                 let names =
                     |at: usize| line[at + start.len()..].starts_with(|c: char| c.is_ascii_alphanumeric());
                 if line.match_indices(start.as_str()).any(|(at, _)| at_path_start(at) && names(at)) {
@@ -251,7 +253,9 @@ fn bounds_live_in_one_file() {
             let number_type =
                 ["usize", "u64", "u32", "u16"].iter().any(|kind| value.trim_start().starts_with(kind));
             let bound = name.starts_with("MAX_") || name.ends_with("_MAX") || name.contains("_LIMIT");
-            if bound && number_type && !value.contains("limits::") {
+            // What a type can hold is no choice of ours.
+            let given = value.contains("limits::") || value.contains("::MAX");
+            if bound && number_type && !given {
                 wrong.push(format!("{}:{number}: the bound `{name}` belongs in src/limits.rs", file.name));
             }
         }

@@ -2,8 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -139,6 +139,18 @@ fn spawn(directory: &Path, state: &Path, port: u16, options: &[String]) -> Child
         });
     }
     child
+}
+
+/// Calls the NULL procedure of NFS version 3 (RFC 1813 s3.3.0).
+fn answers_null(port: u16) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    let words: [u32; 11] = [0x8000_0000 | 40, 1, 0, 2, 100_003, 3, 0, 0, 0, 0, 0];
+    let call: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+    stream.write_all(&call)?;
+    let mut reply = [0; 28];
+    stream.read_exact(&mut reply)?;
+    if reply[4..8] == 1_u32.to_be_bytes() { Ok(()) } else { Err(std::io::ErrorKind::InvalidData.into()) }
 }
 
 /// A port that nobody uses now.
