@@ -197,3 +197,18 @@ pub fn open_descriptors() -> Vec<PathBuf> {
     let entries = std::fs::read_dir("/proc/self/fd").expect("/proc");
     entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok()).collect()
 }
+
+pub fn need_root() {
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "this test takes the identities of several users and mounts a file system: run it as root"
+    );
+}
+
+pub fn alice() -> Caller {
+    caller(1000, 1000, &[])
+}
+
+pub fn root_user() -> Caller {
+    caller(0, 0, &[])
+}
