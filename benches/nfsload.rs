@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use hdrhistogram::Histogram;
-use headgate_proto::nfs3::{self, FileHandle, create, read, write};
+use headgate_proto::nfs3::{self, FileHandle, create, lookup, read, write};
 use headgate_proto::rpc::{AuthSys, Call, Credential, Gids, ReplyHeader};
 use headgate_proto::xdr::{Decode, Encode, Reader, Writer};
 use headgate_proto::{mount, rpc};
@@ -29,8 +29,6 @@ type Fault = Box<dyn std::error::Error>;
 const HEAD_BYTES: usize = 1024;
 /// What one read from a socket may bring beyond a record.
 const INPUT_BYTES: usize = 256 << 10;
-/// What is behind the records of this generator's files.
-const FILE_PREFIX: &str = "nfsload.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kind {
@@ -93,9 +91,12 @@ struct Options {
     /// Fill the files with a pattern first, and compare what READ brings
     #[arg(long)]
     verify: bool,
-    /// Do not write the files before reading them
+    /// Take files that are there, as the null store has them (`--prefix f`), and do not write them first
     #[arg(long)]
     no_prepare: bool,
+    /// What the files' names begin with; the connection's number follows
+    #[arg(long, default_value = "nfsload.")]
+    prefix: String,
     /// Speak to the echo server: no MOUNT, no files
     #[arg(long)]
     echo: bool,
@@ -585,15 +586,24 @@ fn mount(options: &Options) -> Result<Vec<u8>, Fault> {
     }
 }
 
-/// Creates, or takes as it is, the connection's file.
+/// The connection's file: created or taken as it is, or only looked up with `--no-prepare`.
 fn open(stream: &mut TcpStream, options: &Options, root: &[u8], number: usize) -> Result<Vec<u8>, Fault> {
-    let name = format!("{FILE_PREFIX}{number}");
+    let name = format!("{}{number}", options.prefix);
     let place =
         nfs3::Diropargs3 { dir: FileHandle::new(root).ok_or("the root's handle")?, name: name.as_bytes() };
+    let call = |procedure: nfs3::Procedure, args: &dyn EncodeArgs| {
+        call_record(options, nfs3::PROGRAM, nfs3::VERSION, procedure as u32, args, 0)
+    };
+    if options.no_prepare {
+        let record = call(nfs3::Procedure::Lookup, &place)?;
+        let results = ask(stream, &record)?;
+        return match lookup::Res::decode(&mut Reader::new(&results)).map_err(|e| format!("LOOKUP: {e}"))? {
+            nfs3::Res::Ok(ok) => Ok(ok.object.as_bytes().to_vec()),
+            nfs3::Res::Fail(status, _) => Err(format!("LOOKUP {name}: {status:?}").into()),
+        };
+    }
     let how = nfs3::Createhow3::Unchecked(nfs3::Sattr3 { mode: Some(0o644), ..nfs3::Sattr3::default() });
-    let args = create::Args { place, how };
-    let record =
-        call_record(options, nfs3::PROGRAM, nfs3::VERSION, nfs3::Procedure::Create as u32, &args, 0)?;
+    let record = call(nfs3::Procedure::Create, &create::Args { place, how })?;
     let results = ask(stream, &record)?;
     match create::Res::decode(&mut Reader::new(&results)).map_err(|e| format!("CREATE: {e}"))? {
         nfs3::Res::Ok(ok) => Ok(ok.obj.0.ok_or("CREATE gave no handle")?.as_bytes().to_vec()),
