@@ -156,13 +156,13 @@ impl Posix {
         // Sampled before the kernel judges: a change in between is seen as one at the next use.
         let attributes = self.attributes_of(node).await?;
         let fd = self.judge(node, &identity, access, &attributes).await?;
-        Ok(self.keep_open(fd, node, identity, access, &attributes))
+        Ok(self.keep_open(Arc::new(fd), node, identity, access, &attributes))
     }
 
     /// Keeps a descriptor that was opened for `identity` while the object had `attributes`.
     pub(super) fn keep_open(
         &self,
-        fd: OwnedFd,
+        fd: Arc<OwnedFd>,
         node: &Node,
         identity: Rc<Identity>,
         access: Access,
@@ -171,7 +171,7 @@ impl Posix {
         node.0.was_opened.set(true);
         let fixed = ring::register_file(fd.as_raw_fd());
         let open = Rc::new(OpenFile {
-            fd: Arc::new(fd),
+            fd,
             target: fixed.as_ref().map(ring::FixedFile::target),
             fixed: Cell::new(fixed),
             node: node.clone(),

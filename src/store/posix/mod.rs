@@ -188,7 +188,7 @@ struct Shared {
 #[derive(Clone)]
 pub struct Posix(Rc<Shared>);
 
-/// How often opening is tried again when there are no descriptors.
+/// How often opening is tried again when there are no descriptors, after 2 ms and then twice as long each time: half a second in all.
 const OPEN_TRIES: usize = 8;
 
 thread_local! {
@@ -349,11 +349,11 @@ impl Posix {
         let Some(mount) = &self.0.mount else { return self.search_for(handle).await };
         let (mount, boundary) = (mount.clone(), self.0.boundary);
         let bytes: HandleBytes = handle.try_into().map_err(|_| Error::BADHANDLE)?;
-        for _ in 0..OPEN_TRIES {
+        for attempt in 0..OPEN_TRIES {
             let (mount, bytes) = (mount.clone(), bytes.clone());
             let found = engine::blocking::run(move || open_object(&mount, &boundary, &bytes)).await;
             match self.make_room(found) {
-                Err(Error::MFILE) => engine::sleep(Duration::from_millis(2)).await,
+                Err(Error::MFILE) => engine::sleep(Duration::from_millis(2 << attempt)).await,
                 found => return Ok(self.remember(found?).0),
             }
         }
@@ -370,12 +370,12 @@ impl Posix {
         mode: u32,
         resolve: rustix::fs::ResolveFlags,
     ) -> Result<OwnedFd> {
-        for _ in 0..OPEN_TRIES {
+        for attempt in 0..OPEN_TRIES {
             match ring_ops::open(personality, from, flags, mode, resolve).await {
                 Err(Error::MFILE | Error::NFILE) => {
                     self.close_oldest();
                     // Closing takes a turn and a helper thread.
-                    engine::sleep(Duration::from_millis(2)).await;
+                    engine::sleep(Duration::from_millis(2 << attempt)).await;
                 }
                 other => return other,
             }

@@ -4,8 +4,9 @@
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 
 use super::node::Node;
 use super::ring_ops::{self, From, PathOp};
@@ -149,9 +150,20 @@ impl Posix {
         mode: CreateMode,
         attributes: &SetAttributes,
     ) -> Result<Created<Node>> {
-        let number = FdName::new(&fd);
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let path_fd = rustix::fs::openat(&self.0.descriptors, number.as_c_str(), flags, Mode::empty())?;
+        let (fd, flags) = (Arc::new(fd), OFlags::PATH | OFlags::CLOEXEC);
+        let path_fd = match rustix::fs::openat(
+            &self.0.descriptors,
+            FdName::new(&fd).as_c_str(),
+            flags,
+            Mode::empty(),
+        ) {
+            Ok(path_fd) => path_fd,
+            // The file is made: its maker should not hear of descriptors.
+            Err(_) => {
+                let link = From::Link(&self.0.descriptors, &fd);
+                self.open_from(0, link, flags, 0, ResolveFlags::empty()).await?
+            }
+        };
         let (node, made) = self.adopt(path_fd).await?;
         self.learn(dir, name, &node);
         let rest = match mode {

@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::Posix;
 use super::directory::entries;
 use super::lru::Lru;
 use super::node::{Boundary, Found, Node, parse_search_handle};
 use super::sys::{self, HandleBytes, ONE_COMPONENT, PATH_FLAGS};
+use super::{OPEN_TRIES, Posix};
 use crate::engine;
 use crate::limits;
 use crate::memory::CoreId;
@@ -90,6 +90,17 @@ impl Index {
 impl Posix {
     /// The object of a handle that `search_handle` made.
     pub(super) async fn search_for(&self, handle: &[u8]) -> Result<Node> {
+        for attempt in 0..OPEN_TRIES {
+            let found = self.search_once(handle).await;
+            match self.make_room(found) {
+                Err(Error::MFILE) => engine::sleep(Duration::from_millis(2 << attempt)).await,
+                found => return found,
+            }
+        }
+        Err(Error::MFILE)
+    }
+
+    async fn search_once(&self, handle: &[u8]) -> Result<Node> {
         let (id, _) = parse_search_handle(handle)?;
         let handle: HandleBytes = handle.try_into().map_err(|_| Error::BADHANDLE)?;
         let way = self.0.index.borrow_mut().way_to(id);
@@ -140,11 +151,16 @@ impl Posix {
                 let directory = at.as_ref().map_or(root.as_fd(), |fd| fd.as_fd());
                 match open_one(directory, name, OFlags::DIRECTORY) {
                     Ok(next) => at = Some(next),
-                    Err(_) => return Ok(None),
+                    Err(error) if leads_nowhere(error) => return Ok(None),
+                    Err(error) => return Err(error),
                 }
             }
             let directory = at.as_ref().map_or(root.as_fd(), |fd| fd.as_fd());
-            let Ok(fd) = open_one(directory, last, OFlags::empty()) else { return Ok(None) };
+            let fd = match open_one(directory, last, OFlags::empty()) {
+                Ok(fd) => fd,
+                Err(error) if leads_nowhere(error) => return Ok(None),
+                Err(error) => return Err(error),
+            };
             match boundary.identify(fd) {
                 Ok(found) if found.handle == handle => Ok(Some(found)),
                 // Another object has the id by now, and an id has one object at a time.
@@ -157,6 +173,11 @@ impl Posix {
         })
         .await
     }
+}
+
+/// Whether an error says that the object is not, or no longer, where it was looked for; others say nothing about it.
+fn leads_nowhere(error: Error) -> bool {
+    matches!(error, Error::NOENT | Error::NOTDIR | Error::ACCES | Error::XDEV | Error::LOOP | Error::STALE)
 }
 
 fn open_one(directory: impl AsFd, name: &[u8], more: OFlags) -> Result<OwnedFd> {
@@ -176,6 +197,7 @@ struct Searched {
 fn search(root: &Arc<OwnedFd>, boundary: &Boundary, handle: &HandleBytes, bound: usize) -> Searched {
     let mut seen: Vec<Seen> = Vec::new();
     let mut is_complete = true;
+    let mut failed = None;
     let Ok((wanted, _)) = parse_search_handle(handle) else {
         return Searched { found: Err(Error::BADHANDLE), seen, is_complete: false };
     };
@@ -186,14 +208,13 @@ fn search(root: &Arc<OwnedFd>, boundary: &Boundary, handle: &HandleBytes, bound:
     let mut bytes = Vec::with_capacity(limits::READDIR_BUDGET_BYTES);
     while let Some((id, path)) = queue.pop_front() {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        use rustix::io::Errno;
         let opened = rustix::fs::openat2(root.as_fd(), path.as_slice(), flags, Mode::empty(), ONE_COMPONENT);
-        let directory = match opened {
+        let directory = match opened.map_err(Error::from) {
             Ok(directory) => directory,
             // Nothing below a mount point is of this export, and nothing in an unreadable directory can be found.
-            Err(Errno::XDEV | Errno::ACCESS | Errno::NOENT) => continue,
-            Err(_) => {
-                is_complete = false;
+            Err(error) if leads_nowhere(error) => continue,
+            Err(error) => {
+                failed = Some(error);
                 continue;
             }
         };
@@ -202,8 +223,9 @@ fn search(root: &Arc<OwnedFd>, boundary: &Boundary, handle: &HandleBytes, bound:
             match sys::getdents(directory.as_fd(), &mut bytes) {
                 Ok(0) => break,
                 Ok(_) => {}
-                Err(_) => {
-                    is_complete = false;
+                Err(error) if leads_nowhere(error) => break,
+                Err(error) => {
+                    failed = Some(error);
                     break;
                 }
             }
@@ -216,12 +238,15 @@ fn search(root: &Arc<OwnedFd>, boundary: &Boundary, handle: &HandleBytes, bound:
                 if seen.len() < limits::SEARCH_INDEX_ENTRIES {
                     seen.push((child, id, entry.name.into()));
                 }
-                if child == wanted
-                    && let Ok(fd) = open_one(directory.as_fd(), entry.name, OFlags::empty())
-                    && let Ok(found) = boundary.identify(fd)
-                    && found.handle == *handle
-                {
-                    return Searched { found: Ok(found), seen, is_complete: false };
+                if child == wanted {
+                    let opened = open_one(directory.as_fd(), entry.name, OFlags::empty());
+                    match opened.and_then(|fd| boundary.identify(fd)) {
+                        Ok(found) if found.handle == *handle => {
+                            return Searched { found: Ok(found), seen, is_complete: false };
+                        }
+                        Err(error) if !leads_nowhere(error) => failed = Some(error),
+                        _ => {}
+                    }
                 }
                 if is_directory(directory.as_fd(), boundary, entry.kind, entry.name) && visited.insert(child)
                 {
@@ -238,7 +263,9 @@ fn search(root: &Arc<OwnedFd>, boundary: &Boundary, handle: &HandleBytes, bound:
             }
         }
     }
-    Searched { found: Err(Error::STALE), seen, is_complete }
+    // What could not be looked at may hold it: then it is not known to be gone.
+    let is_complete = is_complete && failed.is_none();
+    Searched { found: Err(failed.unwrap_or(Error::STALE)), seen, is_complete }
 }
 
 fn is_directory(directory: impl AsFd, boundary: &Boundary, kind: u8, name: &[u8]) -> bool {
