@@ -471,6 +471,8 @@ impl Drop for FixedFile {
     fn drop(&mut self) {
         Core::try_with(|core| {
             let ring = &core.ring;
+            // What is queued for this place must reach the kernel before the place can be another file's.
+            let _ = ring.flush();
             // Operations in flight hold the file on their own; an error would only keep the place's file open longer.
             let _ = ring.uring.borrow().submitter().register_files_update(self.index, &[-1]);
             ring.free_files.borrow_mut().push(self.index);
