@@ -155,7 +155,7 @@ fn run(options: &Options) -> Result<(), Fault> {
             true => vec![0; 32],
             false => open(&mut stream, options, &root, number)?,
         };
-        let prepare = options.existing.is_none() && !options.echo && options.rw.reads();
+        let prepare = !options.no_prepare && !options.echo && options.rw.reads();
         if prepare || options.verify && !options.echo {
             fill(&mut stream, options, &file, number)?;
         }
@@ -608,19 +608,6 @@ fn open(stream: &mut TcpStream, options: &Options, root: &[u8], number: usize) -
     match create::Res::decode(&mut Reader::new(&results)).map_err(|e| format!("CREATE: {e}"))? {
         nfs3::Res::Ok(ok) => Ok(ok.obj.0.ok_or("CREATE gave no handle")?.as_bytes().to_vec()),
         nfs3::Res::Fail(status, _) => Err(format!("CREATE {name}: {status:?}").into()),
-    }
-}
-
-/// The handle of a file that is there.
-fn look_up(stream: &mut TcpStream, options: &Options, root: &[u8], name: &str) -> Result<Vec<u8>, Fault> {
-    let args: lookup::Args =
-        nfs3::Diropargs3 { dir: FileHandle::new(root).ok_or("the root's handle")?, name: name.as_bytes() };
-    let record =
-        call_record(options, nfs3::PROGRAM, nfs3::VERSION, nfs3::Procedure::Lookup as u32, &args, 0)?;
-    let results = ask(stream, &record)?;
-    match lookup::Res::decode(&mut Reader::new(&results)).map_err(|e| format!("LOOKUP: {e}"))? {
-        nfs3::Res::Ok(ok) => Ok(ok.object.as_bytes().to_vec()),
-        nfs3::Res::Fail(status, _) => Err(format!("LOOKUP {name}: {status:?}").into()),
     }
 }
 
