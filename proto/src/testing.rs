@@ -16,7 +16,7 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
         }
         let digits: Vec<u8> =
             part.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_digit(16).unwrap() as u8).collect();
-        assert!(digits.len() % 2 == 0, "odd number of digits in {part:?}");
+        assert_eq!(digits.chunks_exact(2).remainder(), [], "odd number of digits in {part:?}");
         bytes.extend(digits.chunks(2).map(|d| d[0] << 4 | d[1]));
     }
     bytes
