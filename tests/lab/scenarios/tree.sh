@@ -2,7 +2,7 @@
 # A source tree is copied in and out, and is the same: bytes, modes, times, links.
 mnt rw /mnt/a || bad "mount"
 rm -rf /export/rw/tree; mkdir -p $L/tree
-( cd /src && tar cf - --exclude=./target --exclude=./.git . ) | tar xf - -C $L/tree
+( cd /src && tar cf - --exclude=./target --exclude=./.git --exclude='corpus*' . ) | tar xf - -C $L/tree
 ln -s ../nowhere/file $L/tree/dangling; ln $L/tree/Cargo.toml $L/tree/second-name; chmod 741 $L/tree/README.md 2>/dev/null
 touch -d '1971-02-03 04:05:06.789' $L/tree/second-name
 n=$(find $L/tree | wc -l)
