@@ -154,6 +154,9 @@ pub const RECEIVE_BYTES: usize = 64 << 10;
 /// The part of that class that is lent to the kernel for receiving: one in so many. The others take the places of those that calls hold.
 pub const RECEIVE_SHARE: usize = 4;
 
+/// The most of a half received record that is copied into a smaller buffer when receive buffers run short.
+pub const COMPACT_BYTES: usize = 4 << 10;
+
 /// The buffer into which the rest of a record in too many pieces is gathered.
 pub const GATHER_BYTES: usize = 64 << 10;
 

@@ -8,12 +8,16 @@ use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use clients::Gateway;
+use headgate_proto::mount;
+use headgate_proto::nfs3::{self, Diropargs3};
+use headgate_proto::xdr::{Encode, Writer, decode_all};
 
 /// Long enough for a busy machine; nothing is measured with it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Served {
     gateway: Gateway,
+    export: std::path::PathBuf,
     _place: tempfile::TempDir,
 }
 
@@ -22,7 +26,7 @@ fn serve(options: &[&str]) -> Served {
     let (export, state) = (place.path().join("export"), place.path().join("state"));
     std::fs::create_dir(&export).expect("the export");
     std::fs::create_dir(&state).expect("the state folder");
-    Served { gateway: Gateway::start(&export, &state, options), _place: place }
+    Served { gateway: Gateway::start(&export, &state, options), export, _place: place }
 }
 
 impl Served {
@@ -230,10 +234,13 @@ fn a_client_that_never_reads_harms_nobody() {
     let calls: Vec<u8> = (0..200).flat_map(|xid| record(&null_call(xid))).collect();
     // Until nothing more is taken: then the gateway has stopped reading, and so do its memory's worries.
     let begin = Instant::now();
-    let mut refused = 0;
+    let (mut refused, mut sent) = (0, 0);
     while refused < 20 && begin.elapsed() < PATIENCE {
-        match greedy.write(&calls) {
-            Ok(_) => refused = 0,
+        match greedy.write(&calls[sent..]) {
+            Ok(len) => {
+                sent = (sent + len) % calls.len();
+                refused = 0;
+            }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 refused += 1;
                 std::thread::sleep(Duration::from_millis(10));
@@ -340,4 +347,54 @@ fn a_stop_drains_and_ends_well() {
     assert!(status.success(), "{status}");
     assert!(took < Duration::from_secs(25), "{took:?}");
     expect_closed(stream);
+}
+
+/// One call of a procedure with encoded arguments, and its results.
+fn ask(stream: &mut TcpStream, program: u32, procedure: u32, arguments: &dyn Encode) -> Vec<u8> {
+    stream.write_all(&record(&call_with(7, program, procedure, arguments))).expect("sent");
+    let mut bytes = reply(stream);
+    assert_eq!(bytes[..24], accepted(7, 0));
+    bytes.split_off(24)
+}
+
+fn call_with(xid: u32, program: u32, procedure: u32, arguments: &dyn Encode) -> Vec<u8> {
+    let mut bytes = call(xid, 2, program, 3, procedure);
+    let head = bytes.len();
+    bytes.resize(head + arguments.encoded_len(), 0);
+    arguments.encode(&mut Writer::new(&mut bytes[head..])).expect("room for the arguments");
+    bytes
+}
+
+#[test]
+fn replies_that_nobody_reads_starve_nobody() {
+    let served = serve(&["--cores", "0"]);
+    std::fs::write(served.export.join("large"), vec![7; 1 << 20]).expect("a file of a megabyte");
+    let mut stream = served.connect();
+    let results = ask(&mut stream, 100_005, 1, &mount::Path { path: b"/export" });
+    let mount::MntRes::Ok(mounted) = decode_all(&results).expect("MNT's results") else { panic!("MNT") };
+    let what = Diropargs3 { dir: mounted.fhandle, name: b"large" };
+    let results = ask(&mut stream, 100_003, 3, &what);
+    let nfs3::Res::Ok(found) = decode_all::<nfs3::lookup::Res<'_>>(&results).expect("LOOKUP's") else {
+        panic!("LOOKUP")
+    };
+    let read = nfs3::read::Args { file: found.object, offset: 0, count: 1 << 20 };
+
+    // Several clients ask for more than the slab has, and read none of it.
+    let greedy: Vec<TcpStream> = (0..4)
+        .map(|_| {
+            let mut stream = served.connect();
+            for xid in 0..100 {
+                stream.write_all(&record(&call_with(xid, 100_003, 6, &read))).expect("sent");
+            }
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(200));
+    for _ in 0..5 {
+        let results = ask(&mut stream, 100_003, 6, &read);
+        assert_eq!(results.len(), 4 + 4 + 84 + 4 + 4 + 4 + (1 << 20));
+        assert!(results[results.len() - (1 << 20)..].iter().all(|&byte| byte == 7));
+    }
+    drop(greedy);
+    served.expect_alive();
 }

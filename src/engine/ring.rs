@@ -453,6 +453,12 @@ pub fn slab_registered() -> bool {
     Core::with(|core| core.ring.region.get().1 != 0)
 }
 
+/// Whether the kernel has fewer receive buffers than it was to have, because the slab has none left: connections should not hold on to
+/// those that they could do without.
+pub fn receive_buffers_are_short() -> bool {
+    Core::with(|core| core.ring.group.is_short())
+}
+
 /// A place in this core's table of registered files, given back when dropped. Not the descriptor: whoever has it keeps it open.
 #[derive(Debug)]
 pub struct FixedFile {

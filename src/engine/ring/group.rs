@@ -32,6 +32,7 @@ struct Entries {
     lent: Vec<Option<Buf>>,
     /// Ids whose buffer was taken and not yet replaced.
     vacant: Vec<u16>,
+    short: bool,
 }
 
 impl Group {
@@ -60,6 +61,7 @@ impl Group {
             capacity_bytes,
             lent: (0..count).map(|_| None).collect(),
             vacant: (0..count).rev().collect(),
+            short: false,
         });
         Ok(())
     }
@@ -74,7 +76,13 @@ impl Group {
             entries.lend(id, buffer);
             filled += 1;
         }
+        entries.short = !entries.vacant.is_empty();
         filled
+    }
+
+    /// Whether the last refill could not fill it.
+    pub(super) fn is_short(&self) -> bool {
+        self.0.borrow().as_ref().is_some_and(|entries| entries.short)
     }
 
     /// Takes the buffer `id`, which the kernel has just filled.

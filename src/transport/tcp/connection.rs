@@ -7,9 +7,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::receive::{Assembler, Want};
-use super::send::Batch;
+use super::send::{Batch, held_bytes};
 use super::socket::{Received, Socket};
-use crate::engine::{self, sync::Notify};
+use crate::engine::{self, ring, sync::Notify};
 use crate::memory::Slab;
 use crate::observe::{self, Event, Gauge};
 use crate::protocol::{ConnInfo, Reply, Served};
@@ -49,7 +49,9 @@ pub(super) struct Connection {
     socket: Socket,
     /// Replies that the writer has not taken.
     replies: RefCell<VecDeque<Reply>>,
-    /// Their bytes, and those that it has taken and not sent.
+    /// How many have not been sent, those that the writer has taken included.
+    unsent: Cell<usize>,
+    /// The memory that these hold, in bytes.
     reply_bytes: Cell<usize>,
     /// Calls that were handed to a worker and not yet answered.
     in_flight: Cell<usize>,
@@ -82,6 +84,7 @@ impl Connection {
             opened: now,
             socket: Socket::new(fd),
             replies: RefCell::default(),
+            unsent: Cell::new(0),
             reply_bytes: Cell::new(0),
             in_flight: Cell::new(0),
             to_write: Notify::new(),
@@ -131,14 +134,15 @@ impl Connection {
         }
     }
 
-    /// Called each second: ends what is too slow. `pressed`: others wait for the buffers that a half received record holds.
+    /// Called each second: ends what is too slow. `pressed`: others wait for the buffers that a half received record or a reply that is not
+    /// read holds.
     pub(super) fn sweep(&self, now: Instant, bounds: &Bounds, pressed: bool) {
         let over = |since: Option<Instant>, longest: Duration| {
             since.is_some_and(|at| now.saturating_duration_since(at) > longest)
         };
-        let record_timeout = if pressed { bounds.record_timeout.min(PRESSED) } else { bounds.record_timeout };
-        if over(self.partial_since.get(), record_timeout)
-            || over(self.sending_since.get(), bounds.send_timeout)
+        let limit = |timeout: Duration| if pressed { timeout.min(PRESSED) } else { timeout };
+        if over(self.partial_since.get(), limit(bounds.record_timeout))
+            || over(self.sending_since.get(), limit(bounds.send_timeout))
         {
             self.end(End::Slow);
         } else if self.in_flight.get() == 0
@@ -168,6 +172,9 @@ impl Connection {
                 true => self.partial_since.get().or(Some(engine::now())),
                 false => None,
             });
+            if assembler.is_partial() && ring::receive_buffers_are_short() {
+                assembler.compact();
+            }
             let received = match assembler.want() {
                 Want::Any => match self.socket.receive().await {
                     Ok(Received::Bytes(bytes)) => {
@@ -242,7 +249,8 @@ impl Connection {
         record: crate::memory::Payload,
     ) -> bool {
         let full = || {
-            self.in_flight.get() >= bounds.requests_per_connection
+            // Who does not read its replies is not answered more calls: each reply holds a buffer.
+            self.in_flight.get() + self.unsent.get() >= bounds.requests_per_connection
                 || self.reply_bytes.get() >= bounds.reply_bytes_per_connection
         };
         if full() {
@@ -304,7 +312,8 @@ impl Connection {
                 }
             }
             self.sending_since.set(None);
-            let bytes = batch.clear();
+            let (count, bytes) = batch.clear();
+            self.unsent.set(self.unsent.get() - count);
             self.reply_bytes.set(self.reply_bytes.get() - bytes);
             self.to_read.notify();
             self.end_if_drained();
@@ -315,7 +324,7 @@ impl Connection {
 /// How long a reader waits when the kernel has no receive buffer. They come home at the end of turns.
 const NO_BUFFER_PAUSE: Duration = Duration::from_millis(1);
 
-/// The longest that a half received record may hold buffers for which others wait.
+/// How long without progress a half received record, or a reply that is not read, may hold buffers for which others wait.
 const PRESSED: Duration = Duration::from_secs(2);
 
 impl Origin for Connection {
@@ -328,7 +337,8 @@ impl Origin for Connection {
         match served {
             // A connection that has ended has no writer: the reply is dropped with its buffers.
             Served::Reply(reply) if self.ended.get().is_none() => {
-                self.reply_bytes.set(self.reply_bytes.get() + reply.message_len());
+                self.unsent.set(self.unsent.get() + 1);
+                self.reply_bytes.set(self.reply_bytes.get() + held_bytes(&reply));
                 self.replies.borrow_mut().push_back(reply);
                 self.to_write.notify();
             }

@@ -16,7 +16,7 @@ use connection::{Connection, End};
 
 use super::placement::{Placement, Refused};
 use super::{Bounds, Workers};
-use crate::engine::{self, CoreId};
+use crate::engine::{self, CoreId, ring};
 use crate::limits;
 use crate::memory::Slab;
 use crate::observe::{self, Event};
@@ -88,7 +88,7 @@ pub struct ConnectionView {
     pub sent_bytes: u64,
     /// Calls being answered.
     pub in_flight: usize,
-    /// Bytes of replies that wait.
+    /// Memory that replies hold which have not been sent, in bytes.
     pub waiting_bytes: usize,
     /// Whether it is not read from, to push back on the client.
     pub paused: bool,
@@ -121,7 +121,7 @@ impl Connections {
         engine::spawn(async move {
             loop {
                 engine::sleep(SWEEP).await;
-                let pressed = Slab::current().counters().waiters > 0;
+                let pressed = Slab::current().counters().waiters > 0 || ring::receive_buffers_are_short();
                 let live: Vec<_> = swept.live.borrow().values().cloned().collect();
                 for connection in live {
                     connection.sweep(engine::now(), &swept.bounds, pressed);

@@ -84,6 +84,22 @@ impl Assembler {
         }
     }
 
+    /// Moves the little that has come of a record out of the large buffer that it was received into. Not done as long as there are enough of
+    /// those: it copies.
+    pub(super) fn compact(&mut self) {
+        let len = self.record.total_len();
+        let held: usize = self.record.segments().iter().map(BufSlice::capacity).sum();
+        if len == 0 || len > limits::COMPACT_BYTES || held <= limits::COMPACT_BYTES {
+            return;
+        }
+        // Without a small buffer either, the record stays where it is; the sweep sees to it.
+        if let Some(mut small) = Slab::current().alloc_exact(len)
+            && self.record.iter().all(|segment| small.extend_from_slice(segment).is_ok())
+        {
+            self.record = Payload::from(small);
+        }
+    }
+
     /// How to receive next.
     pub(super) fn want(&self) -> Want {
         let rest = self.reader.remaining_in_fragment();

@@ -90,14 +90,20 @@ impl Batch {
         true
     }
 
-    /// Lets go of the replies; gives the bytes that they were.
-    pub(super) fn clear(&mut self) -> usize {
-        let bytes = self.replies.iter().map(|reply| reply.message_len()).sum();
+    /// Lets go of the replies; gives how many they were, and the memory that they held.
+    pub(super) fn clear(&mut self) -> (usize, usize) {
+        let held = (self.replies.len(), self.replies.iter().map(held_bytes).sum());
         self.replies.clear();
         self.count = 0;
         self.first = 0;
-        bytes
+        held
     }
+}
+
+/// The slab's memory that a reply holds, however short it is. Data may be a part of a buffer that others share: it counts as if it had one of
+/// its own size.
+pub(super) fn held_bytes(reply: &Reply) -> usize {
+    reply.head.capacity() + reply.data.as_ref().map_or(0, |data| data.len().next_power_of_two())
 }
 
 fn bytes(slice: &[u8]) -> libc::iovec {

@@ -89,7 +89,8 @@ impl Socket {
         }
     }
 
-    /// Sends what is left of a batch; gives how much of it went.
+    /// Sends what is left of a batch, as much as the socket takes at once; gives how much of it went. Not MSG_WAITALL: who reads slowly is to be
+    /// told apart from who does not read.
     pub(super) async fn send(&self, batch: Box<Batch>) -> (Box<Batch>, io::Result<usize>) {
         // SAFETY: the message header, its vectors and the replies that they point to are in the batch, on the heap and in
         // the slab: they stay where they are and are kept until the completion.
@@ -98,7 +99,7 @@ impl Socket {
                 let Keep::Boxed(any) = keep else { unreachable!("given above") };
                 let header = any.downcast_mut::<Batch>().expect("given above").header();
                 on_socket!(self, |fd| opcode::SendMsg::new(fd, header)
-                    .flags((libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32)
+                    .flags(libc::MSG_NOSIGNAL as u32)
                     .build())
             })
         };
