@@ -81,7 +81,7 @@ fn buffers_lie_in_the_region_aligned_and_apart() {
     ranges.sort_unstable();
     assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0));
     assert!(ranges[0].0 >= base as usize && ranges[ranges.len() - 1].1 <= base as usize + len);
-    assert!(held.iter().all(|buf| buf.as_ptr() as usize % buf.capacity().min(4096) == 0));
+    assert!(held.iter().all(|buf| (buf.as_ptr() as usize).is_multiple_of(buf.capacity().min(4096))));
     assert_eq!(slab.backing(), Backing::Small);
     assert_eq!(held.iter().filter(|buf| buf.owner() == CoreId(0)).count(), held.len());
 }

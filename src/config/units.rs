@@ -49,7 +49,7 @@ pub fn format_duration(time: Duration) -> String {
 }
 
 fn format(units: &[(&str, u64)], value: u64, zero: &str) -> String {
-    match units.iter().find(|(_, scale)| value != 0 && value % *scale == 0) {
+    match units.iter().find(|(_, scale)| value != 0 && value.is_multiple_of(*scale)) {
         Some((unit, scale)) => format!("{}{unit}", value / scale),
         None => zero.to_owned(),
     }

@@ -168,7 +168,7 @@ impl<T: Send + 'static> Reply<T> {
             let generation = replies.slots[index as usize].generation;
             let home = core.mailbox.sender(core.id);
             (
-                Answer { index, kind: PhantomData },
+                Answer { index, kind: PhantomData, here: PhantomData },
                 Reply { home, index, generation, delivered: false, kind: PhantomData },
             )
         })
@@ -208,7 +208,8 @@ fn complete(index: u32, generation: u32, outcome: Outcome) {
 /// Waits for a [`Reply`].
 pub(super) struct Answer<T> {
     index: u32,
-    kind: PhantomData<(fn() -> T, *const ())>,
+    kind: PhantomData<fn() -> T>,
+    here: PhantomData<*const ()>,
 }
 
 impl<T: Send + 'static> Future for Answer<T> {

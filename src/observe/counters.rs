@@ -216,10 +216,10 @@ pub fn snapshot() -> CoreSnapshot {
 fn with_installed(f: impl FnOnce(&mut Installed)) {
     // The cell is never borrowed while foreign code runs, so the borrow can't fail.
     let _ = INSTALLED.try_with(|cell| {
-        if let Ok(mut guard) = cell.try_borrow_mut() {
-            if let Some(installed) = guard.as_deref_mut() {
-                f(installed);
-            }
+        if let Ok(mut guard) = cell.try_borrow_mut()
+            && let Some(installed) = guard.as_deref_mut()
+        {
+            f(installed);
         }
     });
 }

@@ -3,7 +3,7 @@
 //! - [`events`] and [`ops`] declare once what is counted. A new event is one row there.
 //! - [`record_op`], [`count`] and their siblings count on the core that calls them: an addition in
 //!   thread-local memory, without atomics, locks or allocations.
-//! - [`snapshot`] copies a core's counts; [`exposition`] merges the copies and writes Prometheus text;
+//! - [`snapshot()`] copies a core's counts; [`exposition`] merges the copies and writes Prometheus text;
 //!   [`http`] serves it on the admin port.
 //! - [`logging`] sets up `tracing` and holds back floods of warnings.
 //!

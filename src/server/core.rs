@@ -77,7 +77,7 @@ fn open_store(export: &config::Export, descriptors: usize) -> crate::store::Resu
             tracing::debug!(export = export.name, abilities = ?store.abilities(), "opened");
             Plain::Posix(store)
         }
-        Backend::Null { .. } => Plain::Null(null::Null::new(null::Settings::new(fs_id))),
+        Backend::Null => Plain::Null(null::Null::new(null::Settings::new(fs_id))),
     };
     Ok(match &export.fault {
         None => AnyStore::Plain(plain),
@@ -104,7 +104,7 @@ fn install(setup: &Setup, exported: Vec<Exported>) {
     };
     let exported: Rc<[Exported]> = exported.into();
     let programs = Programs {
-        nfs: Some(Nfs::new(exported.clone(), setup.key.clone(), settings)),
+        nfs: Some(Nfs::new(exported.clone(), setup.key, settings)),
         mount: Some(Mount::new(exported.clone(), setup.key)),
         nlm: Some(Nlm::new(exported, setup.key, setup.recovery.clone())),
         nsm: Some(Nsm::new(&setup.recovery, nlm::release_restarted)),

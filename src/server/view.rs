@@ -82,7 +82,7 @@ impl ControlSource for View {
                 path: export.directory().map(|path| path.display().to_string()).unwrap_or_default(),
                 store: match &export.backend {
                     Backend::Posix { .. } => "posix".to_owned(),
-                    Backend::Null { .. } => "null".to_owned(),
+                    Backend::Null => "null".to_owned(),
                 },
                 access: export.rules.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
                 ..ExportRow::default()

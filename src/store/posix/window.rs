@@ -174,7 +174,7 @@ mod tests {
         assert!(place(&key, b".") < place(&key, b".."));
         for n in 0..10_000u32 {
             let place = place(&key, format!("name {n}").as_bytes());
-            assert!((16..=LAST_COOKIE).contains(&place) && place % 16 == 0);
+            assert!((16..=LAST_COOKIE).contains(&place) && place.is_multiple_of(16));
         }
     }
 
