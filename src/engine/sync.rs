@@ -50,7 +50,9 @@ impl Notify {
 #[derive(Debug)]
 pub struct Queue<T> {
     items: RefCell<VecDeque<T>>,
-    takers: RefCell<VecDeque<Waker>>,
+    /// Those who wait, with their tickets, which rise.
+    takers: RefCell<VecDeque<(u64, Waker)>>,
+    next_ticket: Cell<u64>,
 }
 
 impl<T> Queue<T> {
@@ -59,13 +61,14 @@ impl<T> Queue<T> {
         Queue {
             items: RefCell::new(VecDeque::with_capacity(capacity)),
             takers: RefCell::new(VecDeque::with_capacity(capacity)),
+            next_ticket: Cell::new(0),
         }
     }
 
     /// Appends an item and wakes one taker.
     pub fn push(&self, item: T) {
         self.items.borrow_mut().push_back(item);
-        if let Some(taker) = self.takers.borrow_mut().pop_front() {
+        if let Some((_, taker)) = self.takers.borrow_mut().pop_front() {
             taker.wake();
         }
     }
@@ -82,13 +85,57 @@ impl<T> Queue<T> {
 
     /// Takes the oldest item, waiting for one. The future must not be dropped while it waits: one push wakes one taker.
     pub async fn take(&self) -> T {
-        std::future::poll_fn(|context| match self.items.borrow_mut().pop_front() {
-            Some(item) => Poll::Ready(item),
-            None => {
-                self.takers.borrow_mut().push_back(context.waker().clone());
-                Poll::Pending
+        let mut ticket = None;
+        std::future::poll_fn(|context| {
+            let mut takers = self.takers.borrow_mut();
+            // Woken for nothing, and still in the queue: what is there is for those who were woken for it. A second place in the
+            // queue would later swallow the wake-up that is another's.
+            if ticket.is_some_and(|mine| takers.front().is_some_and(|&(first, _)| first <= mine)) {
+                return Poll::Pending;
             }
+            if let Some(item) = self.items.borrow_mut().pop_front() {
+                return Poll::Ready(item);
+            }
+            let next = self.next_ticket.replace(self.next_ticket.get() + 1);
+            takers.push_back((next, context.waker().clone()));
+            ticket = Some(next);
+            Poll::Pending
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn who_is_woken_for_nothing_takes_nobodys_wake_up() {
+        let queue = Queue::with_capacity(2);
+        let counts = [Arc::new(Count::default()), Arc::new(Count::default())];
+        let wakers = counts.clone().map(Waker::from);
+        let (mut first, mut second) = (pin!(queue.take()), pin!(queue.take()));
+        assert!(first.as_mut().poll(&mut Context::from_waker(&wakers[0])).is_pending());
+        assert!(second.as_mut().poll(&mut Context::from_waker(&wakers[1])).is_pending());
+        assert!(first.as_mut().poll(&mut Context::from_waker(&wakers[0])).is_pending(), "for nothing");
+        queue.push(1);
+        queue.push(2);
+        assert_eq!(counts.map(|count| count.0.load(Ordering::Relaxed)), [1, 1], "each is woken once");
+        assert_eq!(first.as_mut().poll(&mut Context::from_waker(&wakers[0])), Poll::Ready(1));
+        assert_eq!(second.as_mut().poll(&mut Context::from_waker(&wakers[1])), Poll::Ready(2));
     }
 }
