@@ -398,3 +398,99 @@ fn replies_that_nobody_reads_starve_nobody() {
     drop(greedy);
     served.expect_alive();
 }
+
+#[test]
+fn a_stop_under_load_answers_what_it_has_executed() {
+    const FILES: u32 = 4000;
+    const AFTER: usize = 300;
+    let served = serve(&[]);
+    let export = served.export.clone();
+    std::fs::set_permissions(&export, std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("a mode");
+    for file in 0..FILES {
+        std::fs::write(export.join(file.to_string()), b"").expect("a file");
+    }
+    let string = |text: &[u8]| {
+        let mut string = words(&[text.len() as u32]);
+        string.extend_from_slice(text);
+        string.resize(string.len().next_multiple_of(4), 0);
+        string
+    };
+    let mut stream = served.connect();
+    let mut mount = call(0, 2, 100_005, 3, 1);
+    mount.extend(string(b"/export"));
+    stream.write_all(&record(&mount)).expect("sent");
+    let mounted = reply(&mut stream);
+    assert_eq!(mounted[..24], accepted(0, 0));
+    assert_eq!(mounted[24..28], words(&[0])[..], "mounted");
+    let root_len = u32::from_be_bytes(mounted[28..32].try_into().expect("four bytes")) as usize;
+    let root = string(&mounted[32..32 + root_len]);
+    let removals: Vec<u8> = (1..=FILES)
+        .flat_map(|xid| {
+            let mut removal = call(xid, 2, 100_003, 3, 12);
+            removal.extend_from_slice(&root);
+            removal.extend(string((xid - 1).to_string().as_bytes()));
+            record(&removal)
+        })
+        .collect();
+    let mut writer = stream.try_clone().expect("a second handle");
+    // What is sent after the stop began is neither executed nor answered.
+    let writing = std::thread::spawn(move || drop(writer.write_all(&removals)));
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    let reading = std::thread::spawn(move || {
+        let mut answered = std::collections::HashSet::new();
+        let mut marker = [0; 4];
+        while stream.read_exact(&mut marker).is_ok() {
+            let mut bytes = vec![0; (u32::from_be_bytes(marker) & 0x7fff_ffff) as usize];
+            if stream.read_exact(&mut bytes).is_err() {
+                break;
+            }
+            answered.insert(u32::from_be_bytes(bytes[..4].try_into().expect("four bytes")));
+            if answered.len() == AFTER {
+                begun.send(()).expect("it is waited for");
+            }
+        }
+        answered
+    });
+    has_begun.recv_timeout(PATIENCE).expect("calls are answered");
+    let (status, _) = served.gateway.terminate();
+    assert!(status.success(), "{status}");
+    writing.join().expect("a writer");
+    let answered = reading.join().expect("a reader");
+    let lost: Vec<u32> = (1..=FILES)
+        .filter(|xid| !export.join((xid - 1).to_string()).exists() && !answered.contains(xid))
+        .collect();
+    assert!(lost.is_empty(), "removed, and nobody was told: {lost:?}");
+}
+
+#[test]
+fn half_records_that_wait_for_one_another_are_given_up() {
+    let served = serve(&[]);
+    let cores = served.gateway.show("cores").as_array().expect("rows").len();
+    // Each holds one of a core's large buffers, of which there are 40, and waits for a second one.
+    let mut begin = words(&[1 << 31 | 1028 << 10]);
+    begin.extend(null_call(1));
+    begin.resize(1100, 7);
+    let mut crowd: Vec<_> = (0..64 * cores)
+        .map(|_| {
+            let mut stream = served.connect();
+            stream.write_all(&begin).expect("sent");
+            stream.set_nonblocking(true).expect("a mode");
+            stream
+        })
+        .collect();
+    for size in [18_000].into_iter().chain([60_000; 6]) {
+        std::thread::sleep(Duration::from_millis(200));
+        for stream in &mut crowd {
+            // Those that are not read from any more take nothing.
+            let _ = stream.write(&vec![7; size]);
+        }
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let mut large = null_call(2);
+    large.resize(1 << 20, 7);
+    for _ in 0..2 * cores {
+        let mut stream = served.connect();
+        stream.write_all(&record(&large)).expect("sent");
+        assert_eq!(reply(&mut stream), accepted(2, 4), "GARBAGE_ARGS");
+    }
+}

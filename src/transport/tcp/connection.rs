@@ -3,7 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::receive::{Assembler, Want};
@@ -59,6 +61,8 @@ pub(super) struct Connection {
     to_write: Notify,
     /// To the reader: a call was answered or a reply sent.
     to_read: Notify,
+    /// The reader, whatever it waits for: the end of the connection ends that as well.
+    reader: Cell<Option<Waker>>,
     ended: Cell<Option<End>>,
     /// No more calls are read; what is in flight is still answered.
     draining: Cell<bool>,
@@ -89,6 +93,7 @@ impl Connection {
             in_flight: Cell::new(0),
             to_write: Notify::new(),
             to_read: Notify::new(),
+            reader: Cell::new(None),
             ended: Cell::new(None),
             draining: Cell::new(false),
             partial_since: Cell::new(None),
@@ -118,6 +123,9 @@ impl Connection {
             self.socket.shutdown();
             self.to_write.notify();
             self.to_read.notify();
+            if let Some(reader) = self.reader.take() {
+                reader.wake();
+            }
         }
     }
 
@@ -155,14 +163,28 @@ impl Connection {
 
     /// Reads calls until the end.
     pub(super) async fn read(self: Rc<Self>, workers: Rc<Workers>, bounds: Rc<Bounds>) {
-        let end = self.read_calls(&workers, &bounds).await;
+        let end = self.until_ended(self.read_calls(&workers, &bounds)).await;
         // The answers to what was read are still sent, unless the peer is gone for good.
-        if end == End::Client {
+        if matches!(end, End::Client | End::Drain) {
             while (self.in_flight.get() > 0 || self.reply_bytes.get() > 0) && self.ended.get().is_none() {
                 self.to_read.wait().await;
             }
         }
         self.end(end);
+    }
+
+    /// Awaits `reading`, but drops it with all that it holds when the connection ends: a reader that waits for a buffer or a permit, with
+    /// half a record in its hands, would hold up everybody who waits for those.
+    async fn until_ended(&self, reading: impl Future<Output = End>) -> End {
+        let mut reading = pin!(reading);
+        std::future::poll_fn(|context| {
+            if let Some(end) = self.ended.get() {
+                return Poll::Ready(end);
+            }
+            self.reader.set(Some(context.waker().clone()));
+            reading.as_mut().poll(context)
+        })
+        .await
     }
 
     async fn read_calls(self: &Rc<Self>, workers: &Rc<Workers>, bounds: &Bounds) -> End {
