@@ -1,45 +1,15 @@
 //! READ and WRITE take nothing from the heap from the record to the reply, and their futures have the size that is planned for.
 
+mod counting;
 #[path = "nfs3/support.rs"]
 mod support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::future::Future;
 
 use headgate::memory::Slab;
 use headgate::protocol::Served;
 use headgate_proto::nfs3::{self, Procedure};
 use support::*;
-
-thread_local! {
-    static TAKEN: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = TAKEN.try_with(|taken| taken.set(taken.get() + 1));
-        // SAFETY: passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let _ = TAKEN.try_with(|taken| taken.set(taken.get() + 1));
-        // SAFETY: passed on.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Serves a record with this xid and gives what was taken from the heap meanwhile.
 async fn counted(rig: &Rig, record: &mut [u8], xid: u32, cuts: &[usize]) -> u64 {
@@ -49,9 +19,9 @@ async fn counted(rig: &Rig, record: &mut [u8], xid: u32, cuts: &[usize]) -> u64 
     // millisecond and not by the call.
     let mut taken = 0;
     let served = std::future::poll_fn(|context| {
-        let before = TAKEN.get();
+        let before = counting::taken();
         let polled = call.as_mut().poll(context);
-        taken += TAKEN.get() - before;
+        taken += counting::taken() - before;
         polled
     })
     .await;

@@ -1,44 +1,13 @@
 //! READ and WRITE take nothing from the heap once they run: counted by the allocator itself.
 #![allow(missing_docs, reason = "tests")]
 
+mod counting;
 mod store;
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 
 use headgate::store::null::{Null, Settings as NullSettings};
 use headgate::store::posix::Settings;
 use headgate::store::{Access, AnyStore, CreateMode, Stability, Store};
 use store::*;
-
-thread_local! {
-    static TAKEN: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = TAKEN.try_with(|taken| taken.set(taken.get() + 1));
-        // SAFETY: passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let _ = TAKEN.try_with(|taken| taken.set(taken.get() + 1));
-        // SAFETY: passed on.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 async fn steady(store: AnyStore, file: &str) -> (u64, u64) {
     let me = caller(1000, 1000, &[1001, 1002]);
@@ -49,7 +18,7 @@ async fn steady(store: AnyStore, file: &str) -> (u64, u64) {
     let block = [0x77; 4096];
     let mut counted = (0, 0);
     for round in 0..200u64 {
-        let before = TAKEN.get();
+        let before = counting::taken();
         // As a protocol does it: from the handle to the answer.
         let node = store.resolve(&handle).await.expect("resolves");
         let open = store.open(&me, &node, Access::Write).await.expect("opens");
@@ -57,14 +26,14 @@ async fn steady(store: AnyStore, file: &str) -> (u64, u64) {
             let data = payload(segments);
             store.write(&open, round * 4096, data, Stability::Unstable).await.expect("writes");
         }
-        let wrote = TAKEN.get();
+        let wrote = counting::taken();
         let node = store.resolve(&handle).await.expect("resolves");
         let open = store.open(&me, &node, Access::Read).await.expect("opens");
         let (_, moved) = store.read(&open, round * 4096, 4096, space(4096)).await;
         moved.expect("reads");
         // The first rounds fill caches and pools.
         if round >= 20 {
-            counted = (counted.0 + wrote - before, counted.1 + TAKEN.get() - wrote);
+            counted = (counted.0 + wrote - before, counted.1 + counting::taken() - wrote);
         }
     }
     counted

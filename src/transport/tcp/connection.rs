@@ -277,12 +277,12 @@ impl Connection {
         };
         if full() {
             observe::count(Event::ReadPausedInFlight);
+            self.paused.set(true);
+            while full() && self.ended.get().is_none() {
+                self.to_read.wait().await;
+            }
+            self.paused.set(false);
         }
-        self.paused.set(true);
-        while full() && self.ended.get().is_none() {
-            self.to_read.wait().await;
-        }
-        self.paused.set(false);
         if self.ended.get().is_some() || self.draining.get() {
             return false;
         }
